@@ -1,0 +1,1 @@
+"""Plain frozen data and pure rules; standard library only."""

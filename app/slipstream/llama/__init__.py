@@ -1,0 +1,1 @@
+"""The only package that imports llama_cpp. No ctypes object leaves it."""

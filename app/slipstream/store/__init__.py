@@ -1,0 +1,1 @@
+"""What stays on disk: chats, settings, pace records and the list of local models."""
