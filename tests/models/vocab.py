@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -113,7 +114,7 @@ def _learn_merges(corpus: str, count: int) -> list[tuple[str, str]]:
     while len(merges) < count:
         pairs: Counter[tuple[str, str]] = Counter()
         for letters, number in words:
-            for pair in zip(letters, letters[1:], strict=False):
+            for pair in itertools.pairwise(letters):
                 pairs[pair] += number
         if not pairs:
             break

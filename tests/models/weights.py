@@ -26,12 +26,14 @@ class Weights:
 
     The same seed gives the same tensor to the same name, so a model cut to fewer layers, or one of another
     architecture, shares what it has in common. ``noise`` adds that many standard deviations, drawn from
-    ``noise_seed``, to every non-zero entry of every matrix: a draft that resembles its target.
+    ``noise_seed``, to every non-zero entry of every matrix: a draft that resembles its target. ``write_scale``
+    weakens what layers add to the residual stream, so that the last token alone decides the more.
     """
 
     seed: int
     noise: float = 0.0
     noise_seed: int = 1
+    write_scale: float = 1.0
     tensors: dict[str, Array] = field(default_factory=dict)
 
     def _random(self, name: str, seed: int) -> np.random.Generator:
@@ -48,6 +50,7 @@ class Weights:
         values = self._random(name, self.seed).standard_normal((rows, columns)) * gain / np.sqrt(columns)
         if writes:
             values[0] = 0.0
+            values *= self.write_scale
         self._put(name, values)
 
     def vector(self, name: str, length: int, value: float = 1.0) -> None:
@@ -69,7 +72,7 @@ class Weights:
         self.tensors[name][:, 0] = bias
 
     def successors(self, following: dict[int, int], strength: float) -> None:
-        """Raise the logit of ``following[t]`` by up to ``strength`` after token t (embedding and output exist)."""
+        """Raise the logit of ``following[t]`` by about ``strength`` after token t. Call after the two are made."""
         embedding, output = self.tensors["token_embd.weight"], self.tensors["output.weight"]
         for token, successor in following.items():
             direction = embedding[token, 1:]

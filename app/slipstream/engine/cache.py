@@ -45,7 +45,9 @@ class Cache:
             self.memory = Memory.WINDOW if model.n_swa > 0 else Memory.FULL
         self._window = model.n_swa
         self._mark: tuple[int, bytes] | None = None
-        self._fresh = 0  # tokens of the last decode: what snapshots can take back
+        # tokens of the last decode: llama.cpp keeps a snapshot after each but the first, and says yes to more than
+        # that with a wrong state (seen with llama_memory_seq_rm after one-token decodes)
+        self._fresh = 0
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -128,7 +130,7 @@ class Cache:
         taken = len(self.tokens) - count
         if self.memory is Memory.CHECKPOINT:
             return False
-        if self.memory is Memory.SNAPSHOTS and not taken <= min(self.context.n_rollback, self._fresh):
+        if self.memory is Memory.SNAPSHOTS and not taken <= min(self.context.n_rollback, self._fresh - 1):
             return False
         if self.memory is Memory.WINDOW and self.context.first_position() > max(0, count - self._window):
             return False

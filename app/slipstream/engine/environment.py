@@ -14,6 +14,7 @@ def prepare(env: MutableMapping[str, str] = os.environ) -> None:
     at 4 % less when nothing else runs). The user's own values win."""
     env.setdefault("GOMP_SPINCOUNT", "1000")
     env.setdefault("KMP_BLOCKTIME", "0")
+    env.setdefault("GGML_NO_BACKTRACE", "1")  # an abort would start a debugger
 
 
 def thread_count(asked: int = 0) -> int:

@@ -19,7 +19,7 @@ from slipstream.engine.cache import Cache
 from slipstream.engine.drafters import Draft, Drafter, Steering
 from slipstream.engine.pace import Candidate, Choice, Guess, Observation, PaceController
 from slipstream.engine.sampling import Chain, Dist
-from slipstream.engine.verify import Proposal, verify
+from slipstream.engine.verify import Proposal, Verdict, verify
 
 _NOTHING = Draft((), ())
 
@@ -131,7 +131,7 @@ class Loop:
         if draft.proposals or choice.drafter:
             self._drafters[choice.drafter].accept(min(verdict.accepted, len(new)))
         clock.roll_back_s = time.perf_counter() - began
-        return self._report(number, choice, draft, len(proposals), verdict.accepted, verdict.labels, new, clock, started)
+        return self._report(number, choice, draft, len(proposals), verdict, new, clock, started)
 
     def _candidates(self, k_limit: int) -> list[Candidate]:
         if k_limit < 1:
@@ -152,7 +152,7 @@ class Loop:
         clock.draft_s = time.perf_counter() - began - draft.catch_up_s
         return draft
 
-    def _verify(self, proposals: Sequence[Proposal], choice: Choice, clock: Clock):  # type: ignore[no-untyped-def]
+    def _verify(self, proposals: Sequence[Proposal], choice: Choice, clock: Clock) -> Verdict:
         began = time.perf_counter()
         if proposals:
             self._target.mark()
@@ -179,18 +179,17 @@ class Loop:
         choice: Choice,
         draft: Draft,
         verified: int,
-        accepted: int,
-        labels: tuple[float, ...],
+        verdict: Verdict,
         new: tuple[int, ...],
         clock: Clock,
         started: float,
     ) -> Step:
-        depth = len(self._target) - len(new)
+        depth, accepted = len(self._target) - len(new), verdict.accepted
         python_s = clock.since() - clock.draft_s - draft.catch_up_s - clock.verify_s - clock.sample_s - clock.roll_back_s
         guesses: tuple[Guess, ...] = tuple(draft.guesses[:verified])
         self._pace.observe(
             Observation(
-                choice.drafter, len(draft.proposals), verified, accepted, guesses, labels, verified + 1, depth,
+                choice.drafter, len(draft.proposals), verified, accepted, guesses, verdict.labels, verified + 1, depth,
                 clock.draft_s, clock.verify_s, clock.sample_s, max(0.0, python_s),
                 draft.catch_up_tokens, draft.catch_up_s, clock.roll_back_s,
             )

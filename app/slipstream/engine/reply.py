@@ -24,10 +24,12 @@ from slipstream.domain.protocol import (
 from slipstream.domain.rounds import Round, Totals
 from slipstream.domain.speculation import Mode
 from slipstream.engine.cache import CHUNK
+from slipstream.engine.drafters import Drafter
 from slipstream.engine.loop import Loop, Step
 from slipstream.engine.sampling import Chain
 from slipstream.engine.session import Session
 from slipstream.engine.text.overflow import fit
+from slipstream.engine.text.reasoning import ReasoningSplitter
 from slipstream.engine.text.stream import TextStream
 from slipstream.engine.text.template import Rendered
 
@@ -55,10 +57,13 @@ class Reply:
         session.pace.begin_reply(command.max_tokens or None)
         loop = Loop(
             session.target, self._drafters(), session.pace, chain, rng, session.model.vocab.is_eog,
-            session._settings.max_draft,
+            session.max_draft,
         )  # fmt: skip
         reason = FinishReason.CANCELLED
-        stream = TextStream(command.stop, session.tags, starts_open=rendered.reasoning_open)
+        splitter = ReasoningSplitter(
+            session.tags, starts_open=rendered.reasoning_open, answer_open=rendered.answer_open
+        )
+        stream = TextStream((*command.stop, *rendered.stops), splitter)
         try:
             self._process(tokens, emit)
             reason = self._generate(loop, stream, tokens, emit)
@@ -66,7 +71,7 @@ class Reply:
             self._text(stream.finish(), emit)
         emit(Finished(command.request_id, reason, self.totals, len(session.target), session.n_ctx))
 
-    def _drafters(self):  # type: ignore[no-untyped-def]
+    def _drafters(self) -> list[Drafter]:
         asked = self._command.speculation
         if asked.mode is Mode.OFF:
             return []
@@ -128,6 +133,7 @@ class Reply:
         self._text(stream.push(self._piece(token), Span("")), emit)
         if stream.stopped:
             loop.settle(len(prompt) + 1)
+            self._text(stream.finish(), emit)
             return FinishReason.STOP_STRING
         for step in _rounds(loop, command.max_tokens):
             done = self._say(step, stream, emit)
@@ -135,6 +141,7 @@ class Reply:
             emit(RoundDone(command.request_id, done, self.totals))
             if stream.stopped:
                 loop.settle(len(loop.tokens) - (len(step.tokens) - done.yielded))
+                self._text(stream.finish(), emit)
                 return FinishReason.STOP_STRING
         self._text(stream.finish(), emit)
         return loop.reason
@@ -156,7 +163,7 @@ class Reply:
         return step.round
 
     def _piece(self, token: int) -> bytes:
-        return self._session.model.vocab.piece(token, special=self._session.tags is not None)
+        return self._session.model.vocab.piece(token, special=token in self._session.shown)
 
     def _text(self, pieces: list[tuple[str, Span]], emit: Callable[[Event], None]) -> None:
         """One event per run of the same channel."""

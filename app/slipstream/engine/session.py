@@ -17,7 +17,6 @@ from slipstream.engine.cache import CHUNK, Cache
 from slipstream.engine.drafters import MAKERS, Drafter, Parts
 from slipstream.engine.environment import thread_count
 from slipstream.engine.pace import PaceController, PaceRecord
-from slipstream.engine.text.reasoning import tags_for
 from slipstream.engine.text.template import ChatTemplate
 from slipstream.llama import memory
 from slipstream.llama.backend import Backend
@@ -50,6 +49,7 @@ class Session:
 
     def __init__(self, settings: EngineSettings, store: PaceStore) -> None:
         self._settings = settings
+        self.max_draft = settings.max_draft
         self._store = store
         self._models: list[Model] = []
         self._caches: list[Cache] = []
@@ -146,12 +146,18 @@ class Session:
 
     def _make_template(self) -> None:
         vocab, source = self.model.vocab, self.model.chat_template()
-        chatml = bool(vocab.tokenize("<|im_start|>", add_special=False)[1:] == [])
-        self.tags = tags_for(source)
+        chatml = len(vocab.tokenize("<|im_start|>", add_special=False)) == 1
         self.template = ChatTemplate(
             source, vocab.special_text(vocab.bos), vocab.special_text(vocab.eos),
             fallback_style="chatml" if chatml else "plain",
         )  # fmt: skip
+        self.tags = self.template.tags
+        # control tokens are left out of the text, but for those the reasoning splitter has to see
+        markers = self.tags.markers if self.tags else ()
+        ids = (vocab.tokenize(marker, add_special=False) for marker in markers)
+        self.shown = frozenset(found[0] for found in ids if len(found) == 1)
+        if self.template.notice:
+            self.notices.append(self.template.notice)
 
     def default_sampling(self) -> Sampling:
         """The model's own defaults where its metadata has them (general.sampling.*), else ours."""

@@ -16,6 +16,7 @@ _EDGES = (0.3, 0.5, 0.7, 0.9)
 _START = 3  # grid index of τ = 1, plain rejection sampling
 _PRIOR_WEIGHT = 8.0
 _HALF_LIFE = 0.995
+_LARGE = 4096
 
 
 def bin_of(confidence: float) -> int:
@@ -26,6 +27,7 @@ class Sharpness:
     def __init__(self) -> None:
         self._sums = [[0.0] * len(GRID) for _ in range(len(_EDGES) + 1)]
         self._weights = [0.0] * (len(_EDGES) + 1)
+        self._skip = 0
 
     def choose(self, confidence: float) -> float:
         """τ for a position whose top draft probability is `confidence`."""
@@ -39,6 +41,10 @@ class Sharpness:
 
     def learn(self, p: Dist, base: Dist) -> None:
         """Score every τ on a decided position: p after the chain, `base` the draft's own distribution."""
+        if len(base.probs) > _LARGE:
+            self._skip = (self._skip + 1) % 16
+            if self._skip:
+                return  # untruncated distributions cost milliseconds to sharpen: learn from a few
         token, confidence = base.top()
         at = bin_of(confidence)
         sums = self._sums[at]

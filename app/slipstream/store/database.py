@@ -19,6 +19,7 @@ _log = logging.getLogger(__name__)
 APPLICATION_ID = 0x51175EA3  # in the file's header: tells our database from any other SQLite file
 _BUSY_TIMEOUT_S = 2.0
 _SIDE_FILES = ("-wal", "-shm", "-journal")
+_MAGIC = b"SQLite format 3\0"
 
 # Each migration is a tuple of statements, run in one transaction; the database's `user_version` counts them.
 # Never change one that was released: add the next.
@@ -205,9 +206,7 @@ def _make_private(path: Path) -> None:
 
 
 def _connect(name: str, uri: bool = False) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        name, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=uri
-    )
+    connection = sqlite3.connect(name, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=uri)
     connection.row_factory = sqlite3.Row
     return connection
 
@@ -224,6 +223,10 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _open(path: Path, migrations: Sequence[Sequence[str]]) -> sqlite3.Connection:
+    with open(path, "rb") as file:
+        start = file.read(len(_MAGIC))
+    if start and start != _MAGIC:  # SQLite takes a file of a few stray bytes for an empty one and writes over it
+        raise _Damaged(f"starts with {start!r}")
     connection = _connect(str(path))
     try:
         _check(connection, path, migrations)

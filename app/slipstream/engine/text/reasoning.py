@@ -53,7 +53,8 @@ class ReasoningTags:
         return f"\n{self.close}\n\n"
 
 
-CHANNEL_MARKERS = ("<|start|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>")
+CHANNEL_ENDS = ("<|end|>", "<|return|>", "<|call|>")
+CHANNEL_MARKERS = ("<|start|>", "<|message|>", *CHANNEL_ENDS)
 CHANNELS = ReasoningTags("<|channel|>", "<|end|>", channels=True)
 
 # Families: Qwen, DeepSeek, GLM, SmolLM (think); Seed; Magistral; Gemma 4; EXAONE; Command; Apertus; Kimi.
@@ -87,9 +88,12 @@ def tags_for(template_source: str | None) -> ReasoningTags | None:
 def prompt_state(prompt: str, tags: ReasoningTags | None) -> str:
     """Where a rendered prompt leaves the model: REASONING (its end opened a tag), ANSWER (its end closed an
     empty one, so no reasoning will come), or "" (at the start of a reply)."""
-    if tags is None or tags.channels:
+    if tags is None:
         return ""
     end = prompt.rstrip()
+    if tags.channels:
+        header = re.search(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>\Z", end)
+        return "" if header is None else ANSWER if header[1] == "final" else REASONING
     if end.endswith(tags.open):
         return REASONING
     if re.search(re.escape(tags.open) + r"\s*" + re.escape(tags.close) + r"\Z", end):
@@ -115,7 +119,7 @@ class ReasoningSplitter:
     def __init__(self, tags: ReasoningTags | None, *, starts_open: bool = False, answer_open: bool = False) -> None:
         self._tags = tags
         self._buffer = SpanBuffer()
-        self._fresh = starts_open  # nothing emitted since the last tag
+        self._fresh = starts_open and tags is not None  # nothing emitted since the last tag
         if tags is None or answer_open:
             self._state = _State.ANSWER
         else:
@@ -192,7 +196,7 @@ class ReasoningSplitter:
         if self._fresh and not self._skip_opening(self._tags):
             return False
         text = self._buffer.text
-        closers = (*CHANNEL_MARKERS, self._tags.open) if self._tags.channels else (self._tags.close,)
+        closers = (*CHANNEL_ENDS, "<|start|>", self._tags.open) if self._tags.channels else (self._tags.close,)
         found = [(at, closer) for closer in closers if (at := text.find(closer)) >= 0]
         if not found:
             self._emit(REASONING, len(text) - held_suffix(text, closers))
@@ -200,7 +204,7 @@ class ReasoningSplitter:
         at, closer = min(found)
         self._emit(REASONING, at)
         if self._tags.channels:
-            if closer not in ("<|start|>", self._tags.open):
+            if closer in CHANNEL_ENDS:
                 self._buffer.drop(len(closer))
             self._state = _State.START
         else:
@@ -212,12 +216,11 @@ class ReasoningSplitter:
         """Drop newlines after the tag, and the tag itself where the prompt had it already and the model wrote
         it once more. False: wait for more text."""
         self._skip_newlines()
-        text = self._buffer.text
-        if not text or (len(text) < len(tags.open) and tags.open.startswith(text)):
-            return False
-        if not tags.channels and text.startswith(tags.open):
+        while not tags.channels and self._buffer.text.startswith(tags.open):
             self._buffer.drop(len(tags.open))
-            return bool(self._buffer) and self._skip_opening(tags)
+            self._skip_newlines()
+        if tags.open.startswith(self._buffer.text):
+            return False
         self._fresh = False
         return True
 

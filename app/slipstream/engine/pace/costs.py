@@ -1,0 +1,256 @@
+"""What a round costs, as measured.
+
+Everything is kept in *units*: seconds divided by the machine's present level, so that 1.0 is about one plain step.
+The level follows context depth and whatever else slows the whole machine (heat, other programs); the ratios of one
+cost to another, on which all decisions rest, hardly move with it. Ratios are never fitted by a curve: real ones are
+jagged. What was not measured is taken to be dear.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+DEPTH_BINS = 9
+_LEVEL_WINDOW = 7
+_PENDING = 64
+_UNKNOWN_STEP = 0.5  # units: a draft step nobody has timed yet
+_CATCH_UP_SHARE = 0.25  # of a draft step, per token fed: measured 0.24 on a CPU, far less on a GPU
+
+
+class Robust:
+    """A running mean that one slow reading in four cannot move: the mean of the middle half of the last readings."""
+
+    __slots__ = ("_readings", "value")
+
+    def __init__(self, window: int = 15, readings: Iterable[float] = ()) -> None:
+        self._readings: deque[float] = deque(readings, maxlen=window)
+        self.value: float | None = None
+        self._settle()
+
+    def __len__(self) -> int:
+        return len(self._readings)
+
+    @property
+    def readings(self) -> tuple[float, ...]:
+        return tuple(self._readings)
+
+    def add(self, reading: float) -> None:
+        self._readings.append(reading)
+        self._settle()
+
+    def _settle(self) -> None:
+        count = len(self._readings)
+        if count < 3:  # disturbances only ever add time, so of two readings the lower is nearer
+            self.value = min(self._readings) if count else None
+            return
+        ordered = sorted(self._readings)
+        cut = count // 4 if count > 3 else 1
+        middle = ordered[cut : count - cut]
+        self.value = sum(middle) / len(middle)
+
+
+def depth_bin(depth: int) -> int:
+    """0 below 1024 tokens of context, then one bin per doubling."""
+    return min((max(depth, 0) >> 10).bit_length(), DEPTH_BINS - 1)
+
+
+def _sound(seconds: float) -> bool:
+    return math.isfinite(seconds) and seconds >= 0
+
+
+class DraftCosts:
+    """What one drafter costs, in units: a step per token, or a call for a whole block, and feeding it what it missed."""
+
+    def __init__(self) -> None:
+        self.step = Robust()
+        self.block = Robust()
+        self.catch_up: dict[int, Robust] = {}  # by bit length of the count: few tokens cost more each than many
+
+    def draft(self, k: int, *, block: bool, free: bool) -> float:
+        """Units to draft k tokens."""
+        if free or k <= 0:
+            return 0.0
+        if block:
+            return self.block.value if self.block.value is not None else 2 * _UNKNOWN_STEP
+        return k * self.per_step
+
+    @property
+    def per_step(self) -> float:
+        return self.step.value if self.step.value is not None else _UNKNOWN_STEP
+
+    def feed(self, tokens: int) -> float:
+        """Units to feed the drafter `tokens` tokens it has not seen."""
+        if tokens <= 0:
+            return 0.0
+        if not self.catch_up:
+            return tokens * _CATCH_UP_SHARE * self.per_step
+        size = tokens.bit_length()
+        nearest = min(self.catch_up, key=lambda known: (abs(known - size), known))
+        each = self.catch_up[nearest].value or 0.0
+        return tokens * each
+
+    def fed(self, tokens: int, units: float) -> None:
+        self.catch_up.setdefault(tokens.bit_length(), Robust(7)).add(units / tokens)
+
+
+class Costs:
+    """T_V(m) by rows and context depth, what goes with it, and the level that turns units into seconds."""
+
+    def __init__(self, max_rows: int) -> None:
+        self.max_rows = max_rows
+        self.level_s = 0.0
+        self._levels: deque[float] = deque(maxlen=_LEVEL_WINDOW)
+        self._rows: dict[tuple[int, int], Robust] = {}  # (depth bin, rows) → units
+        self._pending: list[tuple[int, int, float]] = []  # seen before any plain step
+        self._curves: dict[int, list[float]] = {}
+        self.plain_python = Robust()
+        self.spec_python = Robust()
+        self.sample_row = Robust()
+        self.roll_back = 0.0  # a true mean: it is rare and large, a median would miss it
+        self.drafters: dict[str, DraftCosts] = {}
+
+    # ------------------------------------------------------------ learning
+
+    def observe_rows(self, rows: int, depth: int, seconds: float) -> None:
+        """One target decode of `rows` rows took `seconds`."""
+        if rows < 1 or not _sound(seconds) or seconds == 0:
+            return
+        where = depth_bin(depth)
+        if self.level_s <= 0:
+            if rows > 1:
+                if len(self._pending) < _PENDING:
+                    self._pending.append((where, rows, seconds))
+                return
+            self._set_level(seconds)
+            for bin_, many, took in self._pending:
+                self._cell(bin_, many).add(took / self.level_s)
+            self._pending.clear()
+        known = self._measured(where, rows)
+        if known:
+            self._set_level(seconds / known)
+        self._cell(where, rows).add(seconds / self.level_s)
+        self._curves.clear()
+
+    def _set_level(self, seconds: float) -> None:
+        self._levels.append(seconds)
+        ordered = sorted(self._levels)
+        # the lower of the two middle ones while there are few: the first reading may be a slow one
+        self.level_s = ordered[(len(ordered) - 1) // 2]
+
+    def _cell(self, where: int, rows: int) -> Robust:
+        # one row is read often while plain and seldom while speculating: a short window lets it follow
+        return self._rows.setdefault((where, rows), Robust(7 if rows == 1 else 15))
+
+    def observe_overheads(self, plain: bool, python_s: float, sample_s: float, sampled_rows: int) -> None:
+        if self.level_s <= 0 or not (_sound(python_s) and _sound(sample_s)):
+            return
+        (self.plain_python if plain else self.spec_python).add(python_s / self.level_s)
+        self.sample_row.add(sample_s / max(sampled_rows, 1) / self.level_s)
+
+    def observe_roll_back(self, seconds: float) -> None:
+        if self.level_s <= 0 or not _sound(seconds):
+            return
+        units = seconds / self.level_s
+        if self.roll_back > 0:
+            units = min(units, 4 * self.roll_back + 0.5)
+        self.roll_back += 0.1 * (units - self.roll_back)
+
+    def drafter(self, name: str) -> DraftCosts:
+        found = self.drafters.get(name)
+        if found is None:
+            found = self.drafters[name] = DraftCosts()
+        return found
+
+    # ------------------------------------------------------------ asking
+
+    @property
+    def known(self) -> bool:
+        """Has a plain step been timed?"""
+        return self.level_s > 0
+
+    def count(self, rows: int) -> int:
+        """How often `rows` rows were timed, at any depth."""
+        return sum(len(cell) for (_, many), cell in self._rows.items() if many == rows)
+
+    def _measured(self, where: int, rows: int) -> float | None:
+        """Units for `rows` rows at this depth, or at the nearest depth where they were measured better."""
+        own = self._rows.get((where, rows))
+        if own is not None and len(own) >= 3:
+            return own.value
+        best = own
+        for away in range(1, DEPTH_BINS):
+            for other in (where - away, where + away):
+                cell = self._rows.get((other, rows))
+                if cell is not None and (best is None or len(cell) > len(best)):
+                    best = cell
+            if best is not None and len(best) >= 3:
+                break
+        return best.value if best is not None else None
+
+    def curve(self, depth: int) -> list[float]:
+        """Units for m rows, m = 0 (unused) .. max_rows, at this depth."""
+        where = depth_bin(depth)
+        found = self._curves.get(where)
+        if found is None:
+            found = self._curves[where] = self._draw_curve(where)
+        return found
+
+    def _draw_curve(self, where: int) -> list[float]:
+        measured = {rows: self._measured(where, rows) for rows in {many for _, many in self._rows}}
+        known = sorted((rows, units) for rows, units in measured.items() if units is not None)
+        if not known or known[0][0] != 1:
+            known.insert(0, (1, 1.0))
+        curve = [0.0] * (self.max_rows + 1)
+        index = 0
+        for rows in range(1, self.max_rows + 1):
+            while index + 1 < len(known) and known[index + 1][0] <= rows:
+                index += 1
+            low, low_units = known[index]
+            if low == rows:
+                curve[rows] = low_units
+            elif index + 1 < len(known):
+                high, high_units = known[index + 1]
+                between = low_units + (high_units - low_units) * (rows - low) / (high - low)
+                # a step may lie anywhere between: halfway from the straight line to the dearer end
+                curve[rows] = (between + max(low_units, high_units)) / 2
+            else:
+                curve[rows] = low_units * rows / low  # beyond all measured: no gain from batching assumed
+        return curve
+
+    def plain(self, depth: int) -> float:
+        """Units of a plain step with its sampling and Python's share."""
+        return self.curve(depth)[1] + (self.plain_python.value or 0.0) + (self.sample_row.value or 0.0)
+
+    @property
+    def spec_overhead(self) -> float:
+        """Units a speculative round adds whatever its length."""
+        python = self.spec_python.value if self.spec_python.value is not None else self.plain_python.value
+        return (python or 0.0) + self.roll_back
+
+    @property
+    def per_sampled_row(self) -> float:
+        return self.sample_row.value or 0.0
+
+    # ------------------------------------------------------------ keeping
+
+    def rows_record(self) -> tuple[tuple[int, int, tuple[float, ...]], ...]:
+        """(depth bin, rows, latest readings in units)."""
+        return tuple((bin_, rows, cell.readings[-7:]) for (bin_, rows), cell in sorted(self._rows.items()))
+
+    def restore(self, level_s: float, rows: Iterable[tuple[int, int, tuple[float, ...]]]) -> None:
+        if level_s <= 0:
+            return
+        self._levels.append(level_s)
+        self.level_s = level_s
+        for bin_, many, readings in rows:
+            for reading in readings:
+                self._cell(bin_, many).add(reading)
+        self._curves.clear()
+
+
+def restore_catch_up(costs: DraftCosts, sizes: Mapping[int, tuple[float, ...]]) -> None:
+    """Put recorded catch-up costs (by bit length of the count, units a token) back."""
+    for size, readings in sizes.items():
+        costs.catch_up[size] = Robust(7, readings)
