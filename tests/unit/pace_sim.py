@@ -95,11 +95,17 @@ class Result:
     probes: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     lengths: dict[int, int] = field(default_factory=dict)
+    outlay: float = 0.0  # catch-up beyond what the reply's own account could pay
     worst: float = 0.0  # the most it was ever behind plain
 
     @property
     def regret(self) -> float:
         return self.cost / self.plain - 1.0
+
+    @property
+    def kept_regret(self) -> float:
+        """Regret without such outlays."""
+        return (self.cost - self.outlay) / self.plain - 1.0
 
     @property
     def speed(self) -> float:
@@ -165,6 +171,7 @@ class Machine:
             pace.observe_verify(rows, 10, self.clock(self.pair.rows[rows]))
         if self.pair.step is not None:
             pace.observe_draft_steps("model", 6, sum(self.clock(self.pair.step) for _ in range(6)))
+            pace.observe_catch_up("model", 40, self.clock(40 * self.pair.feed))
 
     def label(self, chance: float) -> float:
         if self.pair.greedy:
@@ -195,6 +202,7 @@ class Machine:
                 assert quality is not None
                 offers.append(Candidate("ngram", True, False, True, (quality[1],) * (end - done), 0, end - done))
             choice = pace.choose(offers, depth)
+            allowance = pace.allowance
             result.reasons[choice.reason] = result.reasons.get(choice.reason, 0) + 1
             chances: list[float] = []
             guesses: list[Guess] = []
@@ -247,6 +255,8 @@ class Machine:
                     clock(pair.python), catch_up, clock(feed_units) if feed_units else 0.0,
                 )
             )
+            if feed_units > allowance:
+                result.outlay += feed_units
             result.cost += draft_units + feed_units + verify_units + sample_units + pair.python
             kept = min(accepted + 1, tokens - done)
             result.plain += kept * (pair.rows[1] * stretch + pair.per_row_sample + pair.python)
@@ -395,7 +405,7 @@ def sweep(count: int, seed: int = 0) -> list[tuple[float, Pair, int]]:
     for number in range(count):
         pair = random_pair(rng)
         results, _ = auto(pair, 3, seed=number, profiled=rng.random() < 0.6)
-        out.extend((each.regret, replace(pair, name=f"random {number}.{i}"), number) for i, each in enumerate(results))
+        out.extend((each.kept_regret, replace(pair, name=f"random {number}.{i}"), number) for i, each in enumerate(results))
     return sorted(out, key=lambda each: -each[0])
 
 

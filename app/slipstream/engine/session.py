@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,20 +28,31 @@ from slipstream.llama.vocab import mismatch
 DEFAULT_CTX = 8192
 
 
-class PaceStore(Protocol):
-    """Where what was learned of a pair is kept between runs."""
+@dataclass(frozen=True)
+class Pair:
+    """All that the speed of a pair depends on. Paths; `draft` is empty where there is none."""
 
-    def load(self, pair: tuple[str, ...]) -> dict[str, Any] | None: ...
-    def save(self, pair: tuple[str, ...], record: dict[str, Any]) -> None: ...
+    target: str
+    draft: str
+    device: str
+    threads: int
+    kv_type: str
+
+
+class PaceStore(Protocol):
+    """Where what was learned of a pair is kept between runs. Neither method raises."""
+
+    def load(self, pair: Pair) -> dict[str, Any] | None: ...
+    def save(self, pair: Pair, record: dict[str, Any]) -> None: ...
 
 
 class ForgetfulStore:
     """Keeps nothing."""
 
-    def load(self, pair: tuple[str, ...]) -> dict[str, Any] | None:
+    def load(self, pair: Pair) -> dict[str, Any] | None:
         return None
 
-    def save(self, pair: tuple[str, ...], record: dict[str, Any]) -> None:
+    def save(self, pair: Pair, record: dict[str, Any]) -> None:
         return None
 
 
@@ -53,7 +65,7 @@ class Session:
         self._store = store
         self._models: list[Model] = []
         self._caches: list[Cache] = []
-        self._pair: tuple[str, ...] = ()
+        self._pair: Pair | None = None
         self.drafters: tuple[Drafter, ...] = ()
         self.notices: list[str] = []
         self.template: ChatTemplate | None = None
@@ -102,7 +114,9 @@ class Session:
         draft_cache = self._cache(backend, draft, n_ctx, 1, threads, abort, stepwise=True) if draft else None
         tell(1.0)
         self.model, self.target, self.n_ctx, self.threads = target, target_cache, target_cache.n_ctx, threads
-        self._pair = (command.target, command.draft or "", str(threads), settings.kv_type, target_cache.memory)
+        devices = backend.devices()
+        main = next((d.description for d in devices if d.kind in ("gpu", "igpu")), devices[0].description)
+        self._pair = Pair(command.target, command.draft or "", main, threads, settings.kv_type)
         self._learned = self._store.load(self._pair) or {}
         parts = Parts(target.vocab.n_tokens, target.vocab.is_eog, draft_cache, self._learned)
         self.drafters = tuple(drafter for make in MAKERS if (drafter := make(parts)) is not None)
@@ -112,12 +126,12 @@ class Session:
         self.save()
         sizes = memory.buffers(target.load_log, "target") | {"target weights": target.info().size_bytes}
         self._add(sizes, memory.buffers(target_cache.context.log, "target"))
-        if draft and draft_cache:
+        if draft is not None and draft_cache is not None:
             self._add(sizes, {"draft weights": draft.info().size_bytes})
             self._add(sizes, memory.buffers(draft_cache.context.log, "draft"))
         return Loaded(
             command.load_id, target.info(), draft.info() if draft else None, self.n_ctx, threads,
-            tuple(drafter.name for drafter in self.drafters), backend.devices(), sizes, self.default_sampling(),
+            tuple(drafter.name for drafter in self.drafters), devices, sizes, self.default_sampling(),
             time.perf_counter() - began, bool(self.template and self.template.has_thinking), tuple(self.notices),
         )  # fmt: skip
 
@@ -201,7 +215,7 @@ class Session:
 
     def save(self) -> None:
         """Keep what was learned of this pair."""
-        if not self._pair:
+        if self._pair is None:
             return
         record: dict[str, Any] = {"pace": self.pace.record().to_json()}
         for drafter in self.drafters:
@@ -221,4 +235,4 @@ class Session:
             cache.close()
         for model in self._models:
             model.close()
-        self._caches, self._models, self.drafters, self.template, self._pair = [], [], (), None, ()
+        self._caches, self._models, self.drafters, self.template, self._pair = [], [], (), None, None

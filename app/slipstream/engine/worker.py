@@ -140,11 +140,11 @@ class EngineWorker(threading.Thread):
             case Load():
                 self._load(command)
             case Generate():
-                self._need().pace.configure(command.speculation)
+                session = self._need()
                 try:
-                    Reply(self._need(), command).run(self._emit)
+                    Reply(session, command).run(self._emit)
                 finally:
-                    self._need().save()
+                    session.save()
             case RenderPrompt():
                 rendered, _ = session_prompt(self._need(), command.conversation, None)
                 self._emit(RenderedPrompt(command.request_id, rendered.prompt))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-SHARE = 0.01  # of generation time
-GRANT = 2.0  # what a reply may lose before it has earned any: 0.8 % of 256 tokens
+REPLY = 256  # tokens: the reply the promise is about
+GRANT = 4.0  # what such a reply may lose from the start: 1.6 % of it
+_EARLY_SHARE = 0.0035  # earned of generation time until then, so that the whole stays below 2 %
+_LATE_SHARE = 0.019  # and thereafter
+_LONG_RUN_SHARE = 0.01
 _SAVINGS_CAP = 500.0
 _PROBE_FIRST = 16  # tokens
 _PROBE_LAST = 2048
@@ -18,24 +21,31 @@ _WINDOW_LEAST = 10
 class Budget:
     """An account of what speculation won and lost against plain decoding, measured.
 
-    A reply starts with `GRANT` at most, earns 1 % of generation time, and is credited or charged with every round's
-    real gain. No round is begun whose worst outcome the account cannot pay, so at no moment is a reply behind plain
-    decoding by more than GRANT + 1 %. `savings` is the same account over all replies: losses of one reply shrink the
-    grant of the next, so that in the long run the loss is below 1 %.
+    A reply starts with a grant, earns a share of generation time, and is credited or charged with every round's real
+    gain. No round is begun whose worst outcome the account cannot pay, so a reply of 256 tokens or more is never
+    behind plain decoding by 2 %. `savings` is the same account over all replies at 1 %: losses of one reply shrink
+    the grant of the next, so that in the long run the loss is below 1 %.
+
+    The one exception is `invest`: feeding a drafter a long prompt, where a win is well founded. What that costs is
+    owed by the rounds to come and covered by savings, not by the reply's own account.
     """
 
     savings: float = GRANT
     balance: float = GRANT
-    debt: float = 0.0  # catch-up of proven drafters not yet earned back
+    debt: float = 0.0  # catch-up not yet earned back
+    done: float = 0.0  # units of generation in this reply
 
-    def begin_reply(self, expected_tokens: int | None) -> None:
-        grant = GRANT if expected_tokens is None else min(GRANT, max(0.3, GRANT * expected_tokens / 256))
-        self.balance = min(grant, max(self.savings, 0.0))
+    def begin_reply(self, expected_tokens: float) -> None:
+        scale = min(1.0, max(0.15, expected_tokens / REPLY))
+        self.balance = min(scale * GRANT, max(self.savings, 0.0))
         self.debt = 0.0
+        self.done = 0.0
 
     def earn(self, units: float) -> None:
         """Generation went on for `units`."""
-        self._add(SHARE * units)
+        self.done += units
+        self.savings = min(self.savings + _LONG_RUN_SHARE * units, _SAVINGS_CAP)
+        self.balance += (_EARLY_SHARE if self.done < REPLY else _LATE_SHARE) * units
 
     def settle(self, gain: float) -> None:
         """A round won (or, negative, lost) `gain` against plain decoding."""
@@ -47,7 +57,7 @@ class Budget:
         self._add(gain)
 
     def invest(self, units: float) -> None:
-        """Catch-up of a proven drafter: owed by what it wins next, not by the account."""
+        """Feed a drafter more than the reply can pay for: owed by what it wins next."""
         self.debt += units
         self.savings -= units
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from slipstream.domain.speculation import Mode, Speculation
-from slipstream.engine.pace.budget import Budget
+from slipstream.engine.pace.budget import GRANT, Budget
 from slipstream.engine.pace.calibration import Acceptance
 from slipstream.engine.pace.costs import Costs, Robust
 from slipstream.engine.pace.drafter import LITTLE_EVIDENCE, Drafter, Plan
@@ -19,7 +19,8 @@ from slipstream.engine.pace.record import PaceRecord
 from slipstream.engine.pace.rounds import Candidate, Choice, Guess, Observation
 
 _HONEST_EVERY = 64  # speculative rounds from one plain step to the next
-_HONEST_SOON = 8  # the same, once a plain step came out unlike what was believed
+_HONEST_APART = 6  # at least so many, where speculative rounds call the level in doubt
+_HONEST_RUN = 3  # plain steps in a row, once one came out unlike what was believed
 _RATE_MEMORY = 0.96  # of recent tokens and units, per round: about 25 rounds
 _TYPICAL_REPLY = 256.0  # tokens, before any reply was seen
 _PROBE_LENGTH = 4
@@ -42,11 +43,12 @@ class PaceController:
             self._restore(record)
         self._recent_tokens = self._recent_units = 0.0
         self._since_plain = 0
-        self._honest_every = _HONEST_EVERY
+        self._honest_run = 0
         self._since_win = _QUIET
         self._expected: int | None = None
         self._done = 0
         self._plan: Plan | None = None
+        self._fresh = True
 
     # ------------------------------------------------------------ settings and profiling
 
@@ -60,15 +62,17 @@ class PaceController:
             self._typical *= (self._done / self._typical) ** 0.25  # geometric: one long reply shall not rule
         self._expected = expected_tokens if expected_tokens and expected_tokens > 0 else None
         self._done = 1  # the first token came with the prompt
-        self._budget.begin_reply(self._expected)
+        self._budget.begin_reply(min(self._typical, self._expected or math.inf))
+        self._fresh = True
         self._plan = None
 
     def profile_rows(self) -> tuple[int, ...]:
         """Row counts worth timing at first load, the most telling first; () when the record has them."""
         top = self._max_draft + 1
-        wanted = dict.fromkeys(rows for rows in (1, 5, 2, 3, 9, top) if rows <= top)
-        missing = tuple(rows for rows in wanted if self._costs.count(rows) == 0)
-        return missing if 1 not in missing or len(missing) == len(wanted) else (1, *[m for m in missing if m != 1])
+        if self._costs.known:
+            return ()
+        # one row thrice: everything is reckoned by it; five twice: the length most pairs end up at
+        return tuple(rows for rows in (1, 5, 1, 3, 9, 1, 2, *((top,) if top > 9 else ()), 5) if rows <= top)
 
     def observe_verify(self, rows: int, depth: int, seconds: float) -> None:
         """A profiled target decode."""
@@ -76,9 +80,14 @@ class PaceController:
 
     def observe_draft_steps(self, drafter: str, steps: int, seconds: float) -> None:
         """Profiled draft steps (one call, where the drafter makes a whole block)."""
-        if steps > 0 and self._costs.known and math.isfinite(seconds) and seconds >= 0:
-            self._costs.drafter(drafter).step.add(seconds / steps / self._costs.level_s)
-            self._costs.drafter(drafter).block.add(seconds / self._costs.level_s)
+        if steps > 0 and math.isfinite(seconds) and seconds >= 0:
+            self._costs.book(self._costs.drafter(drafter).step, seconds / steps)
+            self._costs.book(self._costs.drafter(drafter).block, seconds)
+
+    def observe_catch_up(self, drafter: str, tokens: int, seconds: float) -> None:
+        """A profiled feed: the drafter took in `tokens` tokens in one go."""
+        if tokens > 0 and math.isfinite(seconds) and seconds >= 0:
+            self._costs.book(self._costs.drafter(drafter).fed(tokens), seconds / tokens)
 
     # ------------------------------------------------------------ choosing
 
@@ -91,9 +100,9 @@ class PaceController:
         usable = [each for each in candidates if self._usable(each)]
         if mode is Mode.ON:
             return self._pinned(usable, depth)
-        if not usable or not self._costs.known or self._costs.count(1) == 0:
+        if not usable or not self._costs.known or self._costs.count(1) < 3:
             return Choice("", 0, "plain")
-        if self._since_plain >= self._honest_every:
+        if self._honest_due():
             return Choice("", 0, "honest")
         return self._auto(usable, depth)
 
@@ -102,6 +111,13 @@ class PaceController:
         if allowed and candidate.drafter not in allowed:
             return False
         return min(candidate.k_limit, self._max_draft) > 0 and (not candidate.free or bool(candidate.guesses))
+
+    def _honest_due(self) -> bool:
+        """Must a plain step be timed, that the measured cost of one stay true?"""
+        if self._fresh and self._since_plain > 0:
+            return True  # who knows what the machine did since the last reply
+        doubted = self._costs.surprised and self._since_plain >= _HONEST_APART
+        return self._since_plain >= _HONEST_EVERY or doubted or self._honest_run > 0
 
     def _pinned(self, usable: Sequence[Candidate], depth: int) -> Choice:
         """The pinned length, by the drafter that promises most tokens for its cost."""
@@ -128,7 +144,7 @@ class PaceController:
         return Choice(best.candidate.drafter, best.k_max, "pinned")
 
     def _auto(self, usable: Sequence[Candidate], depth: int) -> Choice:
-        plain = self._costs.plain(depth)
+        plain = self._costs.plain()
         rate = self._rate(plain)
         best: Plan | None = None
         best_gain = 0.0
@@ -153,9 +169,10 @@ class PaceController:
         limit = self._limit(candidate, self._max_draft)
         cost = self._round_costs(candidate, drafter, depth, limit)
         catch_up = drafter.costs.feed(candidate.catch_up_tokens)
-        at_risk, outlay = catch_up, 0.0
-        if catch_up > 0 and drafter.trial.proven and cost[1] - plain + catch_up > self._budget.balance:
-            at_risk, outlay = 0.0, catch_up
+        outlay = catch_up > 0 and cost[min(1, limit)] - plain + catch_up > self._budget.balance
+        if outlay and not (drafter.trial.proven or self._budget.savings > catch_up + GRANT):
+            return None, 0.0
+        at_risk = 0.0 if outlay else catch_up
         limit = self._affordable(cost, plain - at_risk, limit)
         if limit <= 0:
             return None, 0.0
@@ -169,11 +186,15 @@ class PaceController:
             # an outlay for all rounds to come: it must be earned back within half of what is left of the reply
             horizon = 0.5 * self._remaining()
             saved = (tokens * plain - cost[k] - per_token * tokens) * horizon / tokens
-            if saved < catch_up or (outlay and drafter.trial.net * horizon / tokens < catch_up):
+            if drafter.trial.proven:
+                saved = min(saved, drafter.trial.net * horizon / tokens)
+            if saved < (2.0 if outlay else 1.0) * catch_up:
                 return None, 0.0
             gain -= rate * catch_up * min(1.0, tokens / horizon)
         rows = self._costs.curve(depth)
-        return Plan(candidate, drafter, limit, "win", value, rate, rows, per_token), gain
+        plan = Plan(candidate, drafter, limit, "win", value, rate, rows, per_token)
+        plan.outlay = outlay
+        return plan, gain
 
     def _probe(self, usable: Sequence[Candidate], depth: int, plain: float, rate: float) -> Plan | None:
         """A round to learn from: due, affordable even if nothing is kept, and not hopeless."""
@@ -298,19 +319,20 @@ class PaceController:
     def observe(self, observation: Observation) -> None:
         """Learn from a round."""
         plan, self._plan = self._plan, None
+        self._fresh = False
         plain_round = observation.drafter == ""
         costs = self._costs
-        believed = costs.curve(observation.depth)[1] if costs.known else 0.0
+        believed_s = costs.level_s
         costs.observe_rows(observation.rows, observation.depth, observation.verify_s)
         costs.observe_overheads(plain_round, observation.python_s, observation.sample_s, observation.accepted + 1)
         tokens = observation.accepted + 1
         self._done += tokens
         if not costs.known:
             return
-        plain = costs.plain(observation.depth)
+        plain = costs.plain()
         self._budget.earn(tokens * plain)
         if plain_round:
-            self._after_plain(observation, believed)
+            self._after_plain(observation, believed_s)
             units = plain
         else:
             units = self._after_speculation(observation, plan, plain)
@@ -320,11 +342,11 @@ class PaceController:
         self._recent_tokens = _RATE_MEMORY * self._recent_tokens + tokens
         self._recent_units = _RATE_MEMORY * self._recent_units + units
 
-    def _after_plain(self, observation: Observation, believed: float) -> None:
-        if self._since_plain >= _HONEST_SOON and believed > 0:
-            seen = observation.verify_s / self._costs.level_s
-            surprised = abs(seen / believed - 1.0) > 0.1
-            self._honest_every = _HONEST_SOON if surprised else _HONEST_EVERY
+    def _after_plain(self, observation: Observation, believed_s: float) -> None:
+        if self._honest_run > 0:
+            self._honest_run -= 1
+        elif self._since_plain > 0 and believed_s > 0 and abs(observation.verify_s / believed_s - 1.0) > 0.12:
+            self._honest_run = _HONEST_RUN - 1
         self._since_plain = 0
         self._since_win += 1
 
@@ -337,8 +359,7 @@ class PaceController:
         level = costs.level_s
         costs.observe_roll_back(observation.roll_back_s)
         catch_up = observation.catch_up_s / level
-        if observation.catch_up_tokens > 0 and math.isfinite(catch_up) and catch_up >= 0:
-            drafter.costs.fed(observation.catch_up_tokens, catch_up)
+        self.observe_catch_up(observation.drafter, observation.catch_up_tokens, observation.catch_up_s)
         draft = self._draft_units(observation, plan, drafter)
         rows = costs.curve(observation.depth)[observation.rows] if observation.rows <= self._max_draft + 1 else 0.0
         verify = _tame(observation.verify_s / level, rows, costs.count(observation.rows))
@@ -357,10 +378,11 @@ class PaceController:
             self._since_win += 1
             drafter.trial.probed(gain)
         if reason != "pinned":
-            invested = catch_up > self._budget.balance and drafter.trial.proven
-            if invested:
+            if plan is not None and plan.outlay:
                 self._budget.invest(catch_up)
-            self._budget.settle(gain if invested else gain - catch_up)
+                self._budget.settle(gain)
+            else:
+                self._budget.settle(gain - catch_up)
         return units + catch_up
 
     def _draft_units(self, observation: Observation, plan: Plan | None, drafter: Drafter) -> float:
@@ -375,7 +397,7 @@ class PaceController:
         if steps <= 0:
             return units
         table = drafter.costs.block if block else drafter.costs.step
-        table.add(units / steps)
+        self._costs.book(table, observation.draft_s / steps)
         return steps * _tame(units / steps, table.value or 0.0, len(table))
 
     def _drafter(self, candidate: Candidate) -> Drafter:
@@ -395,7 +417,7 @@ class PaceController:
         """Seconds of a plain step at this depth with its sampling and Python's share; None before one was timed."""
         if not self._costs.known or self._costs.count(1) == 0:
             return None
-        return self._costs.plain(depth) * self._costs.level_s
+        return self._costs.plain() * self._costs.level_s
 
     def break_even(self, drafter: str, k: int, depth: int) -> float | None:
         """The acceptance above which a round of k pays: (C(k) ÷ T_V(1) − 1) ÷ k. None where costs are not known."""
@@ -407,7 +429,12 @@ class PaceController:
         if draft is None:
             draft = k * costs.step.value if costs.step.value is not None else 0.0
         total = self._costs.curve(depth)[k + 1] + draft + self._costs.spec_overhead + self._costs.per_sampled_row
-        return (total / self._costs.plain(depth) - 1.0) / k
+        return (total / self._costs.plain() - 1.0) / k
+
+    @property
+    def allowance(self) -> float:
+        """What this reply may still lose against plain decoding, in plain steps."""
+        return self._budget.balance
 
     @property
     def state(self) -> str:

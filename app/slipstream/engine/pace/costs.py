@@ -1,9 +1,12 @@
 """What a round costs, as measured.
 
-Everything is kept in *units*: seconds divided by the machine's present level, so that 1.0 is about one plain step.
-The level follows context depth and whatever else slows the whole machine (heat, other programs); the ratios of one
-cost to another, on which all decisions rest, hardly move with it. Ratios are never fitted by a curve: real ones are
-jagged. What was not measured is taken to be dear.
+Everything is kept in *units*: seconds divided by the level, the present time of a plain one-row decode. The level
+follows context depth and whatever else slows the whole machine (heat, other programs); the ratios of one cost to
+another, on which all decisions rest, hardly move with it. Only plain steps set the level: were it inferred from
+speculative rounds too, a wrong ratio could pass for a slow machine and never be found out. When those rounds come out
+unlike what was expected, `surprised` asks for a plain step instead.
+
+Ratios are never fitted by a curve: real ones are jagged. What was not measured is taken to be dear.
 """
 
 from __future__ import annotations
@@ -13,14 +16,20 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 DEPTH_BINS = 9
-_LEVEL_WINDOW = 7
-_PENDING = 64
+_CHANGED = 1.15
+_SURPRISES = 3
+_UNLIKE = 0.12
+_PENDING = 256
+_SETTLED = 5  # plain steps that settle the level
 _UNKNOWN_STEP = 0.5  # units: a draft step nobody has timed yet
 _CATCH_UP_SHARE = 0.25  # of a draft step, per token fed: measured 0.24 on a CPU, far less on a GPU
 
 
 class Robust:
-    """A running mean that one slow reading in four cannot move: the mean of the middle half of the last readings."""
+    """A running mean that one slow reading in four cannot move: the mean of the middle half of the last readings.
+
+    Three readings in a row that are all well off it show a change, not a disturbance: older ones are dropped then.
+    """
 
     __slots__ = ("_readings", "value")
 
@@ -38,7 +47,15 @@ class Robust:
 
     def add(self, reading: float) -> None:
         self._readings.append(reading)
+        if self.value is not None and len(self._readings) > 3 and self.value > 0:
+            late = (self._readings[-1], self._readings[-2], self._readings[-3])
+            if min(late) > _CHANGED * self.value or max(late) * _CHANGED < self.value:
+                self._readings = deque(late[::-1], maxlen=self._readings.maxlen)
         self._settle()
+
+    def clear(self) -> None:
+        self._readings.clear()
+        self.value = None
 
     def _settle(self) -> None:
         count = len(self._readings)
@@ -91,8 +108,9 @@ class DraftCosts:
         each = self.catch_up[nearest].value or 0.0
         return tokens * each
 
-    def fed(self, tokens: int, units: float) -> None:
-        self.catch_up.setdefault(tokens.bit_length(), Robust(7)).add(units / tokens)
+    def fed(self, tokens: int) -> Robust:
+        """Where readings of feeding `tokens` tokens go, in units a token."""
+        return self.catch_up.setdefault(tokens.bit_length(), Robust(7))
 
 
 class Costs:
@@ -101,9 +119,13 @@ class Costs:
     def __init__(self, max_rows: int) -> None:
         self.max_rows = max_rows
         self.level_s = 0.0
-        self._levels: deque[float] = deque(maxlen=_LEVEL_WINDOW)
+        self._level = Robust()
+        self._count: dict[int, int] = {}
+        self._surprises: deque[float] = deque(maxlen=_SURPRISES)
+        self.surprised = False  # have the last speculative rounds all come out unlike what was known?
         self._rows: dict[tuple[int, int], Robust] = {}  # (depth bin, rows) → units
-        self._pending: list[tuple[int, int, float]] = []  # seen before any plain step
+        self.settled = False
+        self._raw: list[tuple[Robust, float]] = []  # (cell, seconds) while the level is not settled
         self._curves: dict[int, list[float]] = {}
         self.plain_python = Robust()
         self.spec_python = Robust()
@@ -117,37 +139,50 @@ class Costs:
         """One target decode of `rows` rows took `seconds`."""
         if rows < 1 or not _sound(seconds) or seconds == 0:
             return
+        self._count[rows] = self._count.get(rows, 0) + 1
+        if rows == 1:
+            self._level.add(seconds)
+            self.level_s = self._level.value or seconds
+            self._surprises.clear()
+            self.surprised = False
+            if not self.settled:
+                self._rebuild()
+            return
         where = depth_bin(depth)
-        if self.level_s <= 0:
-            if rows > 1:
-                if len(self._pending) < _PENDING:
-                    self._pending.append((where, rows, seconds))
-                return
-            self._set_level(seconds)
-            for bin_, many, took in self._pending:
-                self._cell(bin_, many).add(took / self.level_s)
-            self._pending.clear()
-        known = self._measured(where, rows)
+        cell = self._rows.setdefault((where, rows), Robust())
+        known = self._measured(where, rows) if self.settled else None
         if known:
-            self._set_level(seconds / known)
-        self._cell(where, rows).add(seconds / self.level_s)
+            self._surprises.append(seconds / self.level_s / known)
+            if len(self._surprises) == _SURPRISES:
+                late = sorted(self._surprises)
+                # all the same way: three of them in one cell would also make that cell forget its past
+                self.surprised = self.surprised or late[-1] < 1 - _UNLIKE or late[0] > 1 + _UNLIKE
+        self.book(cell, seconds)
         self._curves.clear()
 
-    def _set_level(self, seconds: float) -> None:
-        self._levels.append(seconds)
-        ordered = sorted(self._levels)
-        # the lower of the two middle ones while there are few: the first reading may be a slow one
-        self.level_s = ordered[(len(ordered) - 1) // 2]
+    def book(self, cell: Robust, seconds: float) -> None:
+        """A reading in seconds for a cell in units."""
+        if not self.settled and len(self._raw) < _PENDING:
+            self._raw.append((cell, seconds))
+        if self.known:
+            cell.add(seconds / self.level_s)
 
-    def _cell(self, where: int, rows: int) -> Robust:
-        # one row is read often while plain and seldom while speculating: a short window lets it follow
-        return self._rows.setdefault((where, rows), Robust(7 if rows == 1 else 15))
+    def _rebuild(self) -> None:
+        """Until a few plain steps were timed the level is in doubt, so readings in units are made anew with each."""
+        for each in {id(cell): cell for cell, _ in self._raw}.values():
+            each.clear()
+        for each, seconds in self._raw:
+            each.add(seconds / self.level_s)
+        self._curves.clear()
+        if len(self._level) >= _SETTLED:
+            self.settled = True
+            self._raw.clear()
 
     def observe_overheads(self, plain: bool, python_s: float, sample_s: float, sampled_rows: int) -> None:
-        if self.level_s <= 0 or not (_sound(python_s) and _sound(sample_s)):
+        if not (_sound(python_s) and _sound(sample_s)):
             return
-        (self.plain_python if plain else self.spec_python).add(python_s / self.level_s)
-        self.sample_row.add(sample_s / max(sampled_rows, 1) / self.level_s)
+        self.book(self.plain_python if plain else self.spec_python, python_s)
+        self.book(self.sample_row, sample_s / max(sampled_rows, 1))
 
     def observe_roll_back(self, seconds: float) -> None:
         if self.level_s <= 0 or not _sound(seconds):
@@ -172,7 +207,7 @@ class Costs:
 
     def count(self, rows: int) -> int:
         """How often `rows` rows were timed, at any depth."""
-        return sum(len(cell) for (_, many), cell in self._rows.items() if many == rows)
+        return self._count.get(rows, 0)
 
     def _measured(self, where: int, rows: int) -> float | None:
         """Units for `rows` rows at this depth, or at the nearest depth where they were measured better."""
@@ -200,8 +235,13 @@ class Costs:
     def _draw_curve(self, where: int) -> list[float]:
         measured = {rows: self._measured(where, rows) for rows in {many for _, many in self._rows}}
         known = sorted((rows, units) for rows, units in measured.items() if units is not None)
-        if not known or known[0][0] != 1:
-            known.insert(0, (1, 1.0))
+        bound = math.inf
+        for index in range(len(known) - 1, -1, -1):
+            rows, units = known[index]
+            if self.count(rows) < 3 and rows > 1:  # read too seldom to be believed dearer than more rows are
+                known[index] = (rows, units := min(units, bound))
+            bound = min(bound, units)
+        known.insert(0, (1, 1.0))
         curve = [0.0] * (self.max_rows + 1)
         index = 0
         for rows in range(1, self.max_rows + 1):
@@ -219,9 +259,9 @@ class Costs:
                 curve[rows] = low_units * rows / low  # beyond all measured: no gain from batching assumed
         return curve
 
-    def plain(self, depth: int) -> float:
+    def plain(self) -> float:
         """Units of a plain step with its sampling and Python's share."""
-        return self.curve(depth)[1] + (self.plain_python.value or 0.0) + (self.sample_row.value or 0.0)
+        return 1.0 + (self.plain_python.value or 0.0) + (self.sample_row.value or 0.0)
 
     @property
     def spec_overhead(self) -> float:
@@ -242,11 +282,13 @@ class Costs:
     def restore(self, level_s: float, rows: Iterable[tuple[int, int, tuple[float, ...]]]) -> None:
         if level_s <= 0:
             return
-        self._levels.append(level_s)
+        self._level = Robust(readings=[level_s] * 3)
         self.level_s = level_s
+        self.settled = True
+        self._count[1] = 3
         for bin_, many, readings in rows:
-            for reading in readings:
-                self._cell(bin_, many).add(reading)
+            self._rows[bin_, many] = Robust(readings=readings)
+            self._count[many] = self._count.get(many, 0) + len(readings)
         self._curves.clear()
 
 

@@ -75,7 +75,7 @@ class Drafter:
 class Plan:
     """The round being drafted: follows the guesses as they come and keeps what deciding needs."""
 
-    __slots__ = ("candidate", "chances", "drafter", "k_max", "paid", "per_token", "predicted", "rate", "reason", "rows",
+    __slots__ = ("candidate", "chances", "drafter", "k_max", "outlay", "paid", "per_token", "predicted", "rate", "reason", "rows",
                  "run", "survive")
 
     def __init__(
@@ -94,6 +94,7 @@ class Plan:
         self.run = drafter.acceptance.run
         self.chances: list[float] = []  # of the guesses so far
         self.survive = [1.0]  # survive[i]: chance that the first i are all kept
+        self.outlay = False  # its catch-up is more than the reply's own account can pay
         self.paid = 0  # draft steps paid
 
     def extend(self, guesses: Sequence[Guess]) -> None:

@@ -41,7 +41,7 @@ class PaceRecord:
     roll_back: float = 0.0
     drafters: tuple[DrafterRecord, ...] = ()
     reply_tokens: float = 0.0  # typical length of a reply; 0 not known
-    savings: float = 2.0
+    savings: float = 4.0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -84,10 +84,10 @@ class PaceRecord:
         for item in _list(data.get("rows"))[:_MOST_CELLS]:
             if isinstance(item, list) and len(item) == 3:
                 where, many, readings = _whole(item[0], -1), _whole(item[1], 0), _readings(item[2])
-                if 0 <= where < 64 and 1 <= many <= 4096 and readings and min(readings) > 0:
+                if 0 <= where < 64 and 2 <= many <= 4096 and readings and min(readings) > 0:
                     rows.append((where, many, readings))
-        if level_s <= 0 or not any(many == 1 for _, many, _ in rows):
-            level_s, rows = 0.0, []  # ratios mean nothing without the plain step they are ratios to
+        if level_s <= 0:
+            rows = []
         drafters = [_drafter(item) for item in _list(data.get("drafters"))[:16]]
         return cls(
             level_s=level_s,
@@ -98,7 +98,7 @@ class PaceRecord:
             roll_back=_number(data.get("roll_back"), 0.0, 0.0, 100.0),
             drafters=tuple(each for each in drafters if each is not None),
             reply_tokens=_number(data.get("reply_tokens"), 0.0, 0.0, 1e6),
-            savings=_number(data.get("savings"), 2.0, -1e4, 500.0),
+            savings=_number(data.get("savings"), 4.0, -1e4, 500.0),
         )
 
 

@@ -79,8 +79,7 @@ def font(role: str, *, tabular: bool = False) -> QFont:
     family, size, weight = ROLES[role]
     made = QFont(family)
     made.setStyleHint(QFont.StyleHint.Monospace if family == MONO else QFont.StyleHint.SansSerif)
-    # Fractional sizes exist only in points: pixels are 4/3 of a point at Qt's 96 dpi, but not on macOS (72).
-    made.setPixelSize(max(1, round(size * text_scale())))
+    made.setPixelSize(max(1, int(size * text_scale() + 0.5)))
     made.setWeight(weight)
     if family == MONO:
         made.setFeature(QFont.Tag("calt"), 0)  # ligatures would blur where one token ends and the next begins

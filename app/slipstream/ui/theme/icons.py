@@ -18,7 +18,9 @@ def svg_text(name: str, color: str) -> str:
     return resource_path("icons", f"{name}.svg").read_text(encoding="utf-8").replace("currentColor", color)
 
 
-def pixmap(name: str, token: str = "text.2", size: int = 18, *, ratio: float = 2.0, theme: Theme | None = None) -> QPixmap:
+def pixmap(
+    name: str, token: str = "text.2", size: int = 18, *, ratio: float = 2.0, theme: Theme | None = None
+) -> QPixmap:
     """The icon `size` pixels square in the colour of `token`. `ratio` is the device pixel ratio to draw for."""
     shown = theme or current()
     key = f"slipstream/{shown.css(token)}/{name}/{size}/{ratio}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from PySide6.QtCore import QObject, QTemporaryDir, Qt, Signal
+from PySide6.QtCore import QObject, Qt, QTemporaryDir, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QStyleFactory, QWidget
 
@@ -33,7 +33,8 @@ class ThemeManager(QObject):
         hints = QGuiApplication.styleHints()
         if hints is not None:
             hints.colorSchemeChanged.connect(self._refresh)
-            access = _accessibility()
+            self._hints: Any = hints  # keeps the wrapper, and so the accessibility hints it hands out, alive
+            access = hints.accessibility() if hasattr(hints, "accessibility") else None  # Qt 6.10
             for name in ("contrastPreferenceChanged", "motionPreferenceChanged"):
                 signal = getattr(access, name, None)
                 if signal is not None:
@@ -61,9 +62,7 @@ class ThemeManager(QObject):
         hints = QGuiApplication.styleHints()
         if hints is not None and hasattr(hints, "setColorScheme"):  # also darkens the system's title bar
             scheme = Qt.ColorScheme
-            hints.setColorScheme(
-                {"system": scheme.Unknown, "light": scheme.Light, "dark": scheme.Dark}[preference]
-            )
+            hints.setColorScheme({"system": scheme.Unknown, "light": scheme.Light, "dark": scheme.Dark}[preference])
         self._refresh()
 
     def set_reduced_motion(self, on: bool) -> None:
@@ -174,13 +173,10 @@ def set_prop(widget: QWidget, name: str, value: object) -> None:
     widget.update()
 
 
-def _accessibility() -> Any:
-    hints: Any = QGuiApplication.styleHints()
-    getter = getattr(hints, "accessibility", None)  # Qt 6.10
-    return getter() if getter is not None else None
-
-
 def _says(question: str, answer: str) -> bool:
     """Whether the system's accessibility hint `question` reads `answer`; False where this Qt has no such hint."""
-    getter = getattr(_accessibility(), question, None)
+    # Both objects stay in local names: PySide invalidates the second as soon as the wrapper of the first goes.
+    hints: Any = QGuiApplication.styleHints()
+    access = hints.accessibility() if hasattr(hints, "accessibility") else None  # Qt 6.10
+    getter = getattr(access, question, None)
     return getter is not None and getattr(getter(), "name", "") == answer

@@ -113,6 +113,21 @@ QPushButton[kind="toggle"]:checked, QToolButton[kind="toggle"]:checked {
 QPushButton[kind="toggle"], QToolButton[kind="toggle"] { border-color: {line.subtle}; }
 QPushButton[kind="toggle"]:focus, QToolButton[kind="toggle"]:focus { border: 2px solid {focus}; }
 
+QPushButton[kind="segment"] {
+  border: 1px solid {line.control}; border-radius: 0; min-height: {segment}px; padding: 0 11px; color: {text.2};
+  margin-left: -1px;
+}
+QPushButton[kind="segment"][place="first"] {
+  border-top-left-radius: 6px; border-bottom-left-radius: 6px; margin-left: 0;
+}
+QPushButton[kind="segment"][place="last"] { border-top-right-radius: 6px; border-bottom-right-radius: 6px; }
+QPushButton[kind="segment"]:hover { background: {bg.hover}; color: {text.1}; }
+QPushButton[kind="segment"]:checked { background: {accent.tint}; color: {accent.text}; font-weight: 600; }
+QPushButton[kind="segment"]:focus {
+  border: 2px solid {focus}; padding: 0 10px; min-height: {segment_focus}px;
+}
+QPushButton[kind="segment"]:disabled { color: {text.3}; border-color: {line.subtle}; background: transparent; }
+
 QPushButton[kind="row"], QToolButton[kind="row"] {
   border-color: transparent; text-align: left; padding: 0 7px; font-weight: 400; color: {text.2};
 }
@@ -254,7 +269,7 @@ def stylesheet(theme: Theme, glyphs: Mapping[str, str] | None = None) -> str:
     Raises KeyError where a rule names a token that does not exist.
     """
     values = {name: theme.css(name) for name in theme.colors}
-    for name, height in (("control", 30), ("small", 26), ("large", 38), ("row", 32)):
+    for name, height in (("control", 30), ("small", 26), ("large", 38), ("row", 32), ("segment", 22)):
         values[name] = str(px(height))
         values[f"{name}_focus"] = str(px(height) - 2)
     values |= {f"f.{role}": str(max(1, px(size))) for role, (_, size, _) in ROLES.items()}
@@ -274,8 +289,18 @@ def _roles() -> str:
     for role, (family, _, weight) in ROLES.items():
         color = f" color: {tones[role]};" if role in tones else ""
         face = f' font-family: "{MONO}";' if family == MONO else ""
-        lines.append(f'QLabel[role="{role}"] {{ font-size: {{f.{role}}}px; font-weight: {weight.value};{color}{face} }}')
-    chip = 'QLabel[role="chip"] { background: {track}; color: {text.2}; border-radius: 4px; padding: 2px 6px; }'
+        lines.append(
+            f'QLabel[role="{role}"] {{ font-size: {{f.{role}}}px; font-weight: {weight.value};{color}{face} }}'
+        )
+    chip = (
+        'QLabel[role="chip"], QLabel[role="badge"] {'
+        " background: {track}; color: {text.2}; border-radius: 4px; padding: 2px 6px; }\n"
+        'QLabel[role="badge"] { font-size: {f.caption}px; font-weight: 600; }'
+    )
+    beds = "\n".join(
+        f'QLabel[role="badge"][tone="{tone}"] {{ background: {{{bed}}}; }}'
+        for tone, bed in (("good", "accent.tint"), ("warn", "warn.tint"), ("bad", "bad.tint"))
+    )
     # Later rules win: an explicit tone comes after the colour of a role.
     tone = "\n".join(
         f'QLabel[tone="{name}"] {{ color: {{{token}}}; }}'
@@ -288,4 +313,4 @@ def _roles() -> str:
             ("bad", "bad.text"),
         )
     )
-    return "\n".join((*lines, chip, tone, ""))
+    return "\n".join((*lines, chip, beds, tone, ""))

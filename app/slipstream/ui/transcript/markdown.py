@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from slipstream.ui.theme import px
 from slipstream.ui.transcript.code import CodeBlock
-from slipstream.ui.transcript.pieces import Code, Para, Piece, Table, pieces_of
+from slipstream.ui.transcript.pieces import Code, Para, Piece, Table
 from slipstream.ui.transcript.prose import FlowText, Prose, TableView
-from slipstream.ui.transcript.stream import MarkdownStream
+from slipstream.ui.transcript.stream import MarkdownStream, pieces_of
 
 _PROSE_CHARACTERS = 4000  # then a new text widget begins: the cost of a line added stays bounded
 

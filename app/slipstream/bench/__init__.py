@@ -1,0 +1,1 @@
+"""Speculation measured against plain decoding: prompts, runs, report and advice."""
