@@ -33,7 +33,7 @@ class PairControl(QObject):
         self.target, self.draft = "", ""  # as asked for last
         self.info: Loaded | None = None
         self.error: ErrorInfo | None = None
-        self.fraction = 0.0
+        self.fraction, self.stage = 0.0, ""
 
     @property
     def ready(self) -> bool:
@@ -71,7 +71,7 @@ class PairControl(QObject):
     def handle(self, event: Event) -> None:
         """Take one event of the engine; those of a load given up meanwhile are ignored."""
         if isinstance(event, LoadProgress) and event.load_id == self._load_id and self.state == "loading":
-            self.fraction = event.fraction
+            self.fraction, self.stage = event.fraction, event.stage
             self.progressed.emit(event)
         elif isinstance(event, Loaded) and event.load_id == self._load_id:
             self.state, self.info, self.error = "ready", event, None

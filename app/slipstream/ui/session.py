@@ -99,6 +99,7 @@ class ChatSession(QObject):
         transcript.recoverAsked.connect(self.recover)
         pair.loaded.connect(self._pair_loaded)
         pair.changed.connect(self.refresh_composer)
+        self.refresh_composer()
 
     # ------------------------------------------------------------ chats
 

@@ -129,6 +129,8 @@ class Sidebar(QFrame):
         column.setSpacing(0)
         column.addLayout(head)
         column.addWidget(self._empty)
+        self._rest = QWidget()
+        column.addWidget(self._rest, 1)
         column.addWidget(self._list, 1)
         column.addLayout(holder)
         self._deleted = ""
@@ -147,6 +149,7 @@ class Sidebar(QFrame):
         self._quiet = False
         self._empty.setVisible(not chats)
         self._list.setVisible(bool(chats))
+        self._rest.setVisible(not chats)
 
     def chat_ids(self) -> list[str]:
         return [row.id for row in self._model.rows if isinstance(row, Chat)]
@@ -217,6 +220,9 @@ class _List(QListView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setMouseTracking(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        # The theme rings the focused row; Qt would ring the whole list with the same rule.
+        self.setStyleSheet("QListView, QListView:focus { border: none; padding: 0; }")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         if event.key() == Qt.Key.Key_Delete:

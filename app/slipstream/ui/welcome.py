@@ -59,7 +59,11 @@ class Welcome(QScrollArea):
         column.addSpacing(px(8))
         column.addWidget(self._title)
         column.addWidget(self._line)
-        column.addWidget(self._cards, 0, Qt.AlignmentFlag.AlignHCenter)
+        line = QHBoxLayout()  # not an alignment: that would ignore how labels grow when they wrap
+        line.addStretch(1)
+        line.addWidget(self._cards)
+        line.addStretch(1)
+        column.addLayout(line)
         column.addStretch(2)
         self.setWidget(body)
         self._bar: QProgressBar | None = None

@@ -22,7 +22,8 @@ from slipstream.ui.dialogs import ask_link, pick_model
 from slipstream.ui.keeper import SettingsKeeper
 from slipstream.ui.later import Later
 from slipstream.ui.pair import PairControl
-from slipstream.ui.panel import PairView, SlipstreamPanel
+from slipstream.ui.pairview import pair_view
+from slipstream.ui.panel import SlipstreamPanel
 from slipstream.ui.session import ChatSession
 from slipstream.ui.sidebar import Sidebar
 from slipstream.ui.statusline import StatusLine
@@ -94,7 +95,7 @@ class MainWindow(QMainWindow):
         self._pages.addWidget(self.transcript)
         self._write = QWidget()
         write = QHBoxLayout(self._write)
-        write.setContentsMargins(px(16), 0, px(16), px(16))
+        write.setContentsMargins(px(16), px(8), px(16), px(16))
         write.addStretch(1)
         write.addWidget(self.composer)
         write.addStretch(1)
@@ -269,14 +270,8 @@ class MainWindow(QMainWindow):
         }
         self.status.set_state(*words[self.pair.state])
         self.status.set_loaded(self.pair.info)
-        self._show_pair()
+        self.panel.set_pair(pair_view(self.pair, self._models))
         self._refresh_page()
-
-    def _show_pair(self) -> None:
-        self.panel.set_pair(self._pair_view())
-
-    def _pair_view(self) -> PairView:
-        return PairView()
 
     def _progressed(self, event: LoadProgress) -> None:
         self.panel.load_progress(event)

@@ -68,15 +68,14 @@ class Budget:
 
 @dataclass
 class Trial:
-    """One drafter's standing: is it in use, paused, and when may it be probed again?"""
+    """One drafter's standing: is it in use, paused, and when may it be tried again?"""
 
-    interval: int = _PROBE_FIRST  # tokens from one probe to the next, doubling while probes fail
+    interval: int = _PROBE_FIRST  # tokens from one try to the next, doubling while they fail
     since_probe: int = _PROBE_LAST  # tokens since the last one; the first is due at once
     paused: bool = False
     rounds: int = 0  # rounds taken because predicted to win
     net: float = 0.0  # mean gain of such a round, late ones weighing most
     window: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
-    trying: list[float] = field(default_factory=list)  # gains of the probes since the pause
 
     @property
     def proven(self) -> bool:
@@ -84,14 +83,16 @@ class Trial:
         return self.rounds >= 48 and self.net > 0.03 and not self.paused
 
     @property
-    def probe_due(self) -> bool:
+    def due(self) -> bool:
         return self.since_probe >= self.interval
 
     def pass_by(self, tokens: int) -> None:
         self.since_probe += tokens
+        if self.paused and self.due:
+            self.paused = False  # on trial again, with a fresh window
 
     def won(self, gain: float) -> None:
-        """Book a round that was predicted to win."""
+        """Book a round that was predicted to win. Over a window it must not be clearly behind plain decoding."""
         self.rounds += 1
         self.net += max(0.03, 1.0 / self.rounds) * (gain - self.net)
         self.window.append(gain)
@@ -100,21 +101,19 @@ class Trial:
             return
         mean = sum(self.window) / count
         spread = (sum((each - mean) ** 2 for each in self.window) / (count - 1) / count) ** 0.5
-        if mean < -0.5 * spread - 1e-9:
+        if mean < -spread - 1e-9:
             self.paused = True
             self.window.clear()
-            self.trying.clear()
-            self.since_probe = 0
+            self._failed()
         elif count == _WINDOW and mean > 0:
             self.interval = _PROBE_FIRST
 
     def probed(self, gain: float) -> None:
-        """Book a probe. Two probes that together did not lose end a pause."""
+        """Book a probe: a round not predicted to win."""
         self.since_probe = 0
-        self.trying.append(gain)
-        if self.paused and len(self.trying) >= 2 and sum(self.trying[-2:]) >= 0:
-            self.paused = False
-            self.window.clear()
-            self.trying.clear()
-        else:
-            self.interval = min(self.interval * 2, _PROBE_LAST)
+        if gain <= 0:
+            self._failed()
+
+    def _failed(self) -> None:
+        self.since_probe = 0
+        self.interval = min(self.interval * 2, _PROBE_LAST)

@@ -114,7 +114,7 @@ class PaceController:
 
     def _honest_due(self) -> bool:
         """Must a plain step be timed, that the measured cost of one stay true?"""
-        if self._fresh and self._since_plain > 0:
+        if self._fresh:
             return True  # who knows what the machine did since the last reply
         doubted = self._costs.surprised and self._since_plain >= _HONEST_APART
         return self._since_plain >= _HONEST_EVERY or doubted or self._honest_run > 0
@@ -200,7 +200,7 @@ class PaceController:
         """A round to learn from: due, affordable even if nothing is kept, and not hopeless."""
         for candidate in usable:
             drafter = self._drafter(candidate)
-            if not drafter.trial.probe_due:
+            if not drafter.trial.due:
                 continue
             limit = self._limit(candidate, self._max_draft)
             cost = self._round_costs(candidate, drafter, depth, limit)
@@ -319,7 +319,6 @@ class PaceController:
     def observe(self, observation: Observation) -> None:
         """Learn from a round."""
         plan, self._plan = self._plan, None
-        self._fresh = False
         plain_round = observation.drafter == ""
         costs = self._costs
         believed_s = costs.level_s
@@ -339,13 +338,14 @@ class PaceController:
         for name, drafter in self._drafters.items():
             if name != observation.drafter:
                 drafter.pass_by(tokens)
+        self._fresh = False
         self._recent_tokens = _RATE_MEMORY * self._recent_tokens + tokens
         self._recent_units = _RATE_MEMORY * self._recent_units + units
 
     def _after_plain(self, observation: Observation, believed_s: float) -> None:
         if self._honest_run > 0:
             self._honest_run -= 1
-        elif self._since_plain > 0 and believed_s > 0 and abs(observation.verify_s / believed_s - 1.0) > 0.12:
+        elif (self._since_plain > 0 or self._fresh) and believed_s > 0 and abs(observation.verify_s / believed_s - 1.0) > 0.12:
             self._honest_run = _HONEST_RUN - 1
         self._since_plain = 0
         self._since_win += 1

@@ -25,7 +25,7 @@ class CodeBlock(QFrame):
         self._text, self._language = "", ""
         self._label = QLabel()
         self._label.setProperty("role", "caption")
-        self._copy = QPushButton(self.tr("Copy"))
+        self._copy = QPushButton(" " + self.tr("Copy"))
         self._copy.setProperty("kind", "ghost")
         self._copy.setProperty("size", "small")
         self._copy.setAccessibleName(self.tr("Copy this code"))
@@ -50,6 +50,7 @@ class CodeBlock(QFrame):
         self._due.timeout.connect(self._lex_now)
         self._final = False
         self._round = 0
+        self._depth = 0
         self.restyle()
 
     @property
@@ -60,8 +61,11 @@ class CodeBlock(QFrame):
     def language(self) -> str:
         return self._language
 
-    def put(self, language: str, text: str, final: bool) -> None:
-        """Show `text`; cheap where it only grew. `final`: it will not change any more."""
+    def put(self, language: str, text: str, final: bool, depth: int = 0) -> None:
+        """Show `text`; cheap where it only grew. `final`: it will not change any more. `depth`: lists around it."""
+        if depth != self._depth:
+            self._depth = depth
+            self.restyle()
         if (language, text, final) == (self._language, self._text, self._final):
             return
         if language != self._language or not self._label.text():
@@ -86,15 +90,15 @@ class CodeBlock(QFrame):
 
     def copy(self) -> None:
         QApplication.clipboard().setText(self._text)
-        self._copy.setText(self.tr("Copied"))
-        QTimer.singleShot(1500, self._copy, lambda: self._copy.setText(self.tr("Copy")))
+        self._copy.setText(" " + self.tr("Copied"))
+        QTimer.singleShot(1500, self._copy, lambda: self._copy.setText(" " + self.tr("Copy")))
 
     def restyle(self) -> None:
         """Take up the present theme and text size."""
         theme = current()
         self.setStyleSheet(
             f"#codeBlock {{ background: {theme.css('bg.sunken')}; border: 1px solid {theme.css('line.subtle')};"
-            " border-radius: 8px; }"
+            f" border-radius: 8px; margin-left: {px(24) * self._depth}px; }}"
         )
         self._copy.setIcon(icon("copy", "text.2", 14))
         self._edit.restyle()

@@ -126,7 +126,7 @@ class MarkdownView(QWidget):
         group = self._group(at, TableView if isinstance(piece, Table) else CodeBlock, index)
         group.count = 1
         if isinstance(piece, Code) and isinstance(group.widget, CodeBlock):
-            group.widget.put(piece.language, piece.text, index < final)
+            group.widget.put(piece.language, piece.text, index < final, piece.depth)
         elif isinstance(piece, Table) and isinstance(group.widget, TableView):
             group.widget.put(piece)
         return at + 1, index + 1

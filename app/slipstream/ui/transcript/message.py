@@ -29,7 +29,8 @@ _REASONING_HEIGHT = 240
 
 def button(text: str, kind: str, icon_name: str = "", tip: str = "") -> QPushButton:
     """A small push button; with an icon and no text it is square, and `tip` is its name."""
-    made = QPushButton(text)
+    made = QPushButton(f" {text}" if icon_name and text else text)  # Qt sets icon and text too close
+    made.setAccessibleName(text)
     made.setProperty("kind", kind)
     made.setProperty("size", "small")
     made.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -91,7 +92,10 @@ class UserMessage(QWidget):
         document = self._text.document()
         document.setTextWidth(-1)
         ideal = int(document.idealWidth()) + 2
-        self._text.setFixedWidth(max(px(12), min(most, ideal)))
+        width = max(px(12), min(most, ideal))
+        self._text.setFixedWidth(width)
+        document.setTextWidth(width)
+        self._text.fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         self._narrow()
@@ -107,6 +111,7 @@ class Thought(QWidget):
         self._row = QPushButton()
         self._row.setProperty("kind", "ghost")
         self._row.setCheckable(True)
+        self._row.setStyleSheet("padding-left: 0; padding-right: 8px; font-weight: 400;")
         self._row.toggled.connect(self._toggle)
         self._view = MarkdownView(role="body", tone="text.2")
         self._view.linkAsked.connect(self.linkAsked)
@@ -142,13 +147,13 @@ class Thought(QWidget):
             self._toggle(True)
 
     def set_running(self, seconds: float) -> None:
-        self._row.setText(self.tr("Thinking, {0} s").format(int(seconds)))
+        self._row.setText(" " + self.tr("Thinking, {0} s").format(int(seconds)))
 
     def set_done(self, seconds: float | None) -> None:
         if seconds is None:
-            self._row.setText(self.tr("Thought first"))
+            self._row.setText(" " + self.tr("Thought first"))
         else:
-            self._row.setText(self.tr("Thought for {0} s").format(f"{seconds:.1f}"))
+            self._row.setText(" " + self.tr("Thought for {0} s").format(f"{seconds:.1f}"))
 
     def restyle(self) -> None:
         self._row.setIcon(icon("chevron-down" if self._row.isChecked() else "chevron-right", "text.2", 16))
@@ -408,5 +413,6 @@ def figures_of(totals: Totals | None) -> str:
         parts.append(f"{totals.speed_up:.2f}×")
     if totals.acceptance is not None:
         parts.append(f"{totals.acceptance * 100:.0f} % accepted")
-    parts.append(f"{totals.tokens:,} tokens in {totals.elapsed_s:.1f} s")
+    seconds = totals.elapsed_s or totals.first_token_s + totals.decode_s  # a reply cut short has no whole time
+    parts.append(f"{totals.tokens:,} tokens in {seconds:.1f} s")
     return "  ·  ".join(parts)

@@ -10,7 +10,6 @@ from PySide6.QtGui import (
     QBrush,
     QFont,
     QFontMetricsF,
-    QMouseEvent,
     QPainter,
     QPaintEvent,
     QResizeEvent,
@@ -64,7 +63,7 @@ class FlowText(QTextBrowser):
         option = QTextOption()
         option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.document().setDefaultTextOption(option)
-        self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self.document().documentLayout().documentSizeChanged.connect(self.fit)
         self.anchorClicked.connect(lambda url: self.linkAsked.emit(url.toString()))
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:  # noqa: N802
@@ -75,7 +74,7 @@ class FlowText(QTextBrowser):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
-        self._fit()
+        self.fit()
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip:
@@ -83,9 +82,6 @@ class FlowText(QTextBrowser):
             QToolTip.showText(event.globalPos() if href else QPoint(), href, self)  # type: ignore[attr-defined]
             return True
         return bool(super().event(event))
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        super().mousePressEvent(event)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(0, self._wanted())
@@ -96,7 +92,8 @@ class FlowText(QTextBrowser):
     def _wanted(self) -> int:
         return max(1, int(self.document().size().height() + 0.999))
 
-    def _fit(self, *_: object) -> None:
+    def fit(self, *_: object) -> None:
+        """Be as tall as the text at this width."""
         wanted = self._wanted()
         if self.height() != wanted or self.minimumHeight() != wanted:
             self.setFixedHeight(wanted)
@@ -172,6 +169,8 @@ class Prose(FlowText):
         made = QTextBlockFormat()
         made.setLineHeight(_LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         made.setBottomMargin(px(4 if para.tight else 10))
+        if self._paras and self._paras[-1].tight and not para.depth:
+            made.setTopMargin(px(6))  # a dense list ends here
         if para.style.startswith("h") and para.style != "hr":
             made.setTopMargin(0 if first else px(10))
             made.setBottomMargin(px(8))

@@ -12,7 +12,7 @@ from markdown_it.token import Token
 from slipstream.ui.transcript.pieces import Code, Para, Piece, Run, Table, flatten, make_parser
 
 _FENCE = re.compile(r"(`{3,}|~{3,})([^\n]*)\n")
-_LONG = 3000  # characters of one list or paragraph after which its finished part is closed
+_LONG = 1000  # characters of one list or paragraph after which its finished part is closed
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class MarkdownStream:
 
     def _break_line(self) -> int:
         """Part a paragraph that is one endless line after a sentence, where both halves read alike."""
-        at = self._tail.rfind(". ")
+        at = self._tail.rstrip().rfind(". ")
         if at < _LONG // 2:
             return 0
         first, rest = self._tail[: at + 1], self._tail[at + 2 :]

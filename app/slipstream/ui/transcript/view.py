@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from slipstream.store.records import StoredMessage
 from slipstream.ui.theme import icon, px
@@ -42,7 +42,12 @@ class Transcript(QScrollArea):
         self._rows.setSpacing(px(20))
         outer = QVBoxLayout(self._body)
         outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(self._column, 0, Qt.AlignmentFlag.AlignHCenter)
+        line = QHBoxLayout()  # not an alignment: that would ignore how labels grow when they wrap
+        line.setContentsMargins(0, 0, 0, 0)
+        line.addStretch(1)
+        line.addWidget(self._column)
+        line.addStretch(1)
+        outer.addLayout(line)
         outer.addStretch(1)
         self.setWidget(self._body)
         self._waiting: list[StoredMessage] = []  # older messages not built yet

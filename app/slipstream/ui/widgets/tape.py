@@ -15,7 +15,7 @@ from slipstream.ui.widgets.painting import focus_ring
 
 COLUMNS = 31
 CELL_WIDTH, CELL_HEIGHT, GAP = 8.0, 5.0, 2.0
-ROWS = 7  # at full cell height: the target's token and six guesses; longer drafts get flatter cells
+ROWS = 8  # at full cell height: the target's token and seven guesses; longer drafts get flatter cells
 
 
 class RoundsTape(QWidget):

@@ -1,0 +1,1 @@
+"""GGUF headers. Grows with the memory planner."""

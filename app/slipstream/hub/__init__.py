@@ -1,0 +1,1 @@
+"""The model hub. Grows with the models page."""

@@ -1,0 +1,1 @@
+"""Does target and draft fit? Grows with the memory planner."""

@@ -1,0 +1,13 @@
+"""What all tests share: a home of their own, and an engine environment set before llama.cpp loads."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ["SLIPSTREAM_HOME"] = tempfile.mkdtemp(prefix="slipstream-test-home-")
+
+from slipstream.engine import environment
+
+environment.prepare()
