@@ -180,7 +180,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this may have any Python
         say(f"Slipstream needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
         return 1
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -24,21 +24,84 @@ LUCIDE = "lucide-static@1.62.0"
 
 INTER_STYLES = ("Regular", "Italic", "Medium", "SemiBold")
 MONO_STYLES = ("Regular", "Bold")
-ICONS = """
-arrow-down arrow-left arrow-right arrow-up ban boxes brain check chevron-down chevron-left chevron-right chevron-up
-chevrons-up-down circle circle-alert circle-check circle-off circle-pause circle-play circle-x clock copy download
-ellipsis equal external-link file-text folder-open gauge hard-drive history info keyboard link loader lock
-memory-stick message-square monitor moon panel-left panel-left-close panel-right panel-right-close panel-right-open
-paperclip pause pencil pin play plus power refresh-cw rotate-cw search settings share shield-alert
-sliders-horizontal square square-pen sun target trash-2 triangle-alert unlink unplug upload wifi-off wind x
-""".split()
+ICONS = [
+    "arrow-down",
+    "arrow-left",
+    "arrow-right",
+    "arrow-up",
+    "ban",
+    "boxes",
+    "brain",
+    "check",
+    "chevron-down",
+    "chevron-left",
+    "chevron-right",
+    "chevron-up",
+    "chevrons-up-down",
+    "circle",
+    "circle-alert",
+    "circle-check",
+    "circle-off",
+    "circle-pause",
+    "circle-play",
+    "circle-x",
+    "clock",
+    "copy",
+    "download",
+    "ellipsis",
+    "equal",
+    "external-link",
+    "file-text",
+    "folder-open",
+    "gauge",
+    "hard-drive",
+    "history",
+    "info",
+    "keyboard",
+    "link",
+    "loader",
+    "lock",
+    "memory-stick",
+    "message-square",
+    "monitor",
+    "moon",
+    "panel-left",
+    "panel-left-close",
+    "panel-right",
+    "panel-right-close",
+    "panel-right-open",
+    "paperclip",
+    "pause",
+    "pencil",
+    "pin",
+    "play",
+    "plus",
+    "power",
+    "refresh-cw",
+    "rotate-cw",
+    "search",
+    "settings",
+    "share",
+    "shield-alert",
+    "sliders-horizontal",
+    "square",
+    "square-pen",
+    "sun",
+    "target",
+    "trash-2",
+    "triangle-alert",
+    "unlink",
+    "unplug",
+    "upload",
+    "wifi-off",
+    "wind",
+    "x",
+]
 
 
 def fetch(package: str, into: Path) -> tarfile.TarFile:
     """The package's archive, opened."""
-    done = subprocess.run(
-        ["npm", "pack", "--silent", package], cwd=into, check=True, capture_output=True, text=True
-    )
+    done = subprocess.run(["npm", "pack", "--silent", package], cwd=into, check=True, capture_output=True, text=True)
     return tarfile.open(into / done.stdout.strip().splitlines()[-1])
 
 
@@ -68,7 +131,9 @@ def main() -> None:
             (fonts / "Inter-LICENSE.txt").write_bytes(read(archive, "LICENSE.txt"))
         with fetch(JETBRAINS_MONO, into) as archive:
             for style in MONO_STYLES:
-                unpack(read(archive, f"fonts/webfonts/JetBrainsMono-{style}.woff2"), fonts / f"JetBrainsMono-{style}.ttf")
+                unpack(
+                    read(archive, f"fonts/webfonts/JetBrainsMono-{style}.woff2"), fonts / f"JetBrainsMono-{style}.ttf"
+                )
         with fetch(JETBRAINS_LICENCE, into) as archive:
             (fonts / "JetBrainsMono-LICENSE.txt").write_bytes(read(archive, "LICENSE"))
         with fetch(LUCIDE, into) as archive:

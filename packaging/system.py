@@ -81,7 +81,7 @@ def need_packages(packages: list[str], assume_yes: bool, what: str) -> None:
     print(f"{what}: installing {' '.join(packages)}", file=sys.stderr, flush=True)
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     if "apt-get" in command:
-        update = command[: command.index("apt-get") + 1] + ["update", "-qq"]
+        update = [*command[: command.index("apt-get") + 1], "update", "-qq"]
         subprocess.run(update, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     if done.returncode:

@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, QRect, QTimer, Signal
 from PySide6.QtWidgets import QApplication
 
 from slipstream import __version__
+from slipstream.compose import make_host
 from slipstream.domain.errors import StoreFailed
 from slipstream.store.chats import ChatStore
 from slipstream.store.library import Library, list_models
@@ -73,7 +74,7 @@ def run_window(argv: Sequence[str], paths: Paths | None = None, in_process: bool
     settings, notices = settings_store.load()
     errors = StoreErrors()
     window = build_window(
-        _host(in_process),
+        make_host(paths.pace_file, in_process=in_process),
         ChatStore(paths.chats_db, errors.report),
         settings_store,
         list_models,
@@ -126,17 +127,6 @@ def place(window: MainWindow, geometry: Geometry | None) -> None:
         window.move(box.topLeft())
     if geometry.maximised:
         window.showMaximized()
-
-
-def _host(in_process: bool) -> EngineHost:
-    # llama.cpp is loaded with the engine only, so that a window can say what is wrong where that fails.
-    if in_process:
-        from slipstream.engine.worker import ThreadHost
-
-        return ThreadHost()
-    from slipstream.engine.process import ProcessHost
-
-    return ProcessHost()
 
 
 def _quit_on_signals(window: MainWindow) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.domain.errors import StoreFailed
+from slipstream.engine import environment
+from slipstream.engine.host import EngineHost, Pair
 from slipstream.engine.process import ProcessHost, engine_command, run_child
-from slipstream.engine.session import Pair
-from slipstream.engine.worker import EngineHost, ThreadHost
 from slipstream.store.pace_records import PaceStore, file_identity, pair_key
 
 _log = logging.getLogger(__name__)
@@ -49,6 +49,9 @@ class PaceFile:
 def make_host(pace_file: Path, *, in_process: bool) -> EngineHost:
     """An engine in a thread of this process, or (the default for the window) in a child that may die alone."""
     if in_process:
+        environment.prepare()
+        from slipstream.engine.worker import ThreadHost  # loads llama.cpp
+
         return ThreadHost(PaceFile(pace_file))
     return ProcessHost([*engine_command(), "--pace-file", str(pace_file)])
 

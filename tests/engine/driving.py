@@ -23,7 +23,7 @@ from slipstream.domain.protocol import (
 )
 from slipstream.domain.sampling import Sampling
 from slipstream.domain.speculation import Mode, Speculation
-from slipstream.engine.worker import EngineHost
+from slipstream.engine.host import EngineHost
 
 GREEDY = Sampling(temperature=0)
 PLAIN = Speculation(Mode.OFF)

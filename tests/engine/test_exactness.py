@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from models.tiny import TinyModels
 
+from models.tiny import TinyModels
 from slipstream.domain.protocol import Load
 from slipstream.domain.sampling import Sampling
 from slipstream.domain.speculation import Mode, Speculation
@@ -84,6 +84,8 @@ CHAINS = {
 @pytest.mark.parametrize("drafters", [("model",), ("ngram",), ("ngram", "model")], ids="-".join)
 @pytest.mark.parametrize("kind", ["tiny8", "tiny8-recurrent"])
 def test_joint_through_llama(kind: str, chain: str, drafters: tuple[str, ...], tiny_models: TinyModels) -> None:
+    import threading
+
     from slipstream.engine.loop import Loop
     from slipstream.engine.pace import PaceController
     from slipstream.engine.sampling import Chain, Dist
@@ -91,8 +93,6 @@ def test_joint_through_llama(kind: str, chain: str, drafters: tuple[str, ...], t
     from slipstream.llama.backend import Backend
 
     from .test_distribution import controller
-
-    import threading
 
     target, draft = tiny_models.path(kind), tiny_models.path(f"{kind}-draft")
     command = Load(1, str(target), str(draft))

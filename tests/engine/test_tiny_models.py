@@ -16,6 +16,7 @@ import llama_cpp
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 from models.broken import ABORTING, BROKEN
 from models.driver import PARTIAL_ONLY, Session, acceptance, softmax
 from models.tiny import CYCLE, OTHER_TEXT_ID, RECIPES, Recipe, TinyModels, write, write_llama

@@ -32,7 +32,7 @@ from slipstream.domain.speculation import Mode, Speculation
 from slipstream.engine.process import ProcessHost
 from slipstream.engine.worker import ThreadHost
 
-from .driving import PLAIN, ask, generate, load, until_end
+from .driving import PLAIN, ask, generate, load
 
 COUNT = "Repeat after me: one two three four five six seven eight nine ten."
 

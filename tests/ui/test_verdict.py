@@ -108,7 +108,8 @@ def test_percent_keeps_none_and_all_for_themselves(part: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.6, "0.60"), (1.254, "1.25"), (9.994, "9.99"), (9.996, "10.0"), (12.84, "12.8"), (128.4, "128")]
+    ("value", "text"),
+    [(0.6, "0.60"), (1.254, "1.25"), (9.994, "9.99"), (9.996, "10.0"), (12.84, "12.8"), (128.4, "128")],
 )
 def test_three_digits(value: float, text: str) -> None:
     assert three(value) == text

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slipstream.domain.chat import Conversation, Message
 from slipstream.domain.errors import ContextFull
 from slipstream.domain.protocol import Overflow

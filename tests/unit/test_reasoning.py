@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slipstream.domain.protocol import Span
 from slipstream.engine.text.reasoning import (
     CHANNELS,

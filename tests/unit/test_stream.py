@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slipstream.domain.protocol import Span
 from slipstream.engine.text.reasoning import ReasoningSplitter, ReasoningTags
 from slipstream.engine.text.stream import StopStrings, TextStream, Utf8Stream

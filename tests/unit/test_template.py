@@ -4,12 +4,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from slipstream.domain.chat import Conversation, Message
-from slipstream.domain.errors import TemplateFailed
-from slipstream.domain.protocol import Span
-from slipstream.engine.text.fallback import style_for
-from slipstream.engine.text.reasoning import ReasoningSplitter
-from slipstream.engine.text.template import ChatTemplate
 from template_samples import (
     DEEPSEEK_R1,
     FAMILIES,
@@ -22,6 +16,13 @@ from template_samples import (
     QWEN25,
     TYPED,
 )
+
+from slipstream.domain.chat import Conversation, Message
+from slipstream.domain.errors import TemplateFailed
+from slipstream.domain.protocol import Span
+from slipstream.engine.text.fallback import style_for
+from slipstream.engine.text.reasoning import ReasoningSplitter
+from slipstream.engine.text.template import ChatTemplate
 
 Make = Callable[..., ChatTemplate]
 

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from slipstream.domain.chat import Message
 from slipstream.engine.text.template import ChatTemplate
 from slipstream.engine.text.template_child import Renderer

@@ -18,7 +18,7 @@ from typing import IO
 from slipstream.domain import errors
 from slipstream.domain.protocol import Command, EngineGone, Event, Load, Shutdown
 from slipstream.engine import environment
-from slipstream.engine.worker import EngineWorker, Outbox, PaceStore
+from slipstream.engine.host import Outbox, PaceStore
 
 _LENGTH = struct.Struct("<I")
 
@@ -125,6 +125,8 @@ def _gone(code: int | None) -> errors.ErrorInfo:
 def run_child(store: PaceStore | None = None) -> int:
     """The child's main: commands from stdin, events to stdout, until stdin ends."""
     environment.prepare()
+    from slipstream.engine.worker import EngineWorker  # loads llama.cpp, which the window's process never does
+
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not reach the pipe
     lock = threading.Lock()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from slipstream.domain.speculation import Speculation
 from slipstream.engine.cache import CHUNK, Cache
 from slipstream.engine.drafters import MAKERS, Drafter, Parts
 from slipstream.engine.environment import thread_count
+from slipstream.engine.host import PaceStore, Pair
 from slipstream.engine.pace import PaceController, PaceRecord
 from slipstream.engine.text.template import ChatTemplate
 from slipstream.llama import memory
@@ -26,24 +26,6 @@ from slipstream.llama.model import Model
 from slipstream.llama.vocab import mismatch
 
 DEFAULT_CTX = 8192
-
-
-@dataclass(frozen=True)
-class Pair:
-    """All that the speed of a pair depends on. Paths; `draft` is empty where there is none."""
-
-    target: str
-    draft: str
-    device: str
-    threads: int
-    kv_type: str
-
-
-class PaceStore(Protocol):
-    """Where what was learned of a pair is kept between runs. Neither method raises."""
-
-    def load(self, pair: Pair) -> dict[str, Any] | None: ...
-    def save(self, pair: Pair, record: dict[str, Any]) -> None: ...
 
 
 class ForgetfulStore:

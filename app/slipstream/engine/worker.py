@@ -6,9 +6,7 @@ import queue
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 from slipstream.domain import errors
 from slipstream.domain.protocol import (
@@ -25,63 +23,10 @@ from slipstream.domain.protocol import (
     Unload,
     Unloaded,
 )
+from slipstream.engine.host import Outbox, PaceStore
 from slipstream.engine.reply import Reply, session_prompt
-from slipstream.engine.session import ForgetfulStore, PaceStore, Session
+from slipstream.engine.session import ForgetfulStore, Session
 from slipstream.llama.backend import Backend
-
-
-class EngineHost(Protocol):
-    """What a window or a command line holds: an engine somewhere."""
-
-    def send(self, command: Command) -> None:
-        """Never blocks."""
-
-    def take(self) -> list[Event]:
-        """All waiting events, in order; never blocks."""
-
-    def wait(self, timeout_s: float) -> list[Event]:
-        """Like take, but waits for the first event."""
-
-    def set_wake(self, wake: Callable[[], None]) -> None:
-        """`wake` is called from another thread when events are waiting."""
-
-    def close(self) -> None:
-        """End the worker, within about 3 s."""
-
-
-class Outbox:
-    """Events on their way out, with a wake-up for whoever drains them."""
-
-    def __init__(self) -> None:
-        self._events: deque[Event] = deque()
-        self._ready = threading.Condition()
-        self._wake: Callable[[], None] | None = None
-
-    def put(self, event: Event) -> None:
-        with self._ready:
-            self._events.append(event)
-            wake = self._wake if len(self._events) == 1 else None
-            self._ready.notify_all()
-        if wake is not None:
-            wake()
-
-    def take(self) -> list[Event]:
-        with self._ready:
-            events = list(self._events)
-            self._events.clear()
-        return events
-
-    def wait(self, timeout_s: float) -> list[Event]:
-        with self._ready:
-            self._ready.wait_for(lambda: self._events, timeout_s)
-        return self.take()
-
-    def set_wake(self, wake: Callable[[], None]) -> None:
-        with self._ready:
-            self._wake = wake
-            waiting = bool(self._events)
-        if waiting:
-            wake()
 
 
 class EngineWorker(threading.Thread):

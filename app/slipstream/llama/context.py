@@ -118,7 +118,7 @@ class Context:
         if not pointer:
             raise errors.DecodeFailed("llama.cpp gave no logits.", "Load the model again.", f"row {row}")
         address = ctypes.cast(pointer, ctypes.c_void_p).value or 0
-        return np.frombuffer((ctypes.c_float * self.n_vocab).from_address(address), dtype=np.float32)
+        return np.ctypeslib.as_array((ctypes.c_float * self.n_vocab).from_address(address))
 
     def trim(self, position: int) -> bool:
         """Forget everything from `position` on. False where this memory can't go back that far."""

@@ -47,7 +47,7 @@ class Vocab:
             array = (llama_cpp.llama_token * size)()
             count = llama_cpp.llama_tokenize(self._handle, data, len(data), array, size, add_special, parse_special)
             if count >= 0:
-                return array[:count]
+                return list(array[:count])
             size = -count
 
     def special_text(self, token: int) -> str:

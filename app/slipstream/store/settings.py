@@ -1,6 +1,6 @@
 """Every setting, declared once: type, default, what is allowed, and a sentence on what it does."""
 
-# ruff: noqa: RUF009, TRY004 - `_setting` is dataclasses.field; readers raise ValueError for any bad value
+# ruff: noqa: RUF009 - `_setting` is dataclasses.field; readers raise ValueError for any bad value
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ class ChatWriter:
             opened = self._opener()
             self._connection = opened.connection
             self.opened.set_result(opened.notices)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the program goes on without the file
+        except BaseException as error:
             failure = self._failed(error)
             self._may_reopen = not isinstance(failure, NewerDatabase)
             self._on_spare = True
@@ -311,7 +311,7 @@ class ChatWriter:
     def _reopen(self) -> None:
         try:
             connection = self._opener().connection
-        except Exception as error:  # noqa: BLE001 - reported, and tried again later
+        except Exception as error:
             self._failed(error)
             self._back_off()
             return
@@ -326,7 +326,7 @@ class ChatWriter:
     def _answer(self, connection: sqlite3.Connection, read: _Read) -> None:
         try:
             read.answer.set_result(read.run(connection))
-        except Exception as error:  # noqa: BLE001 - handed to whoever asked
+        except Exception as error:
             read.answer.set_exception(store_failed(error, self._path))
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
@@ -356,7 +356,7 @@ class ChatWriter:
     def _guarded(callback: Callable[[], None]) -> None:
         try:
             callback()
-        except Exception:  # noqa: BLE001 - the caller's bug must not end the thread
+        except Exception:
             _log.exception("a callback of the chat store failed")
 
     def _end(self) -> None:

@@ -180,10 +180,10 @@ class _Edit(QPlainTextEdit):
         lines = max(1, min(_MOST_LINES, int(self.document().size().height())))  # in lines, for plain text
         self.setFixedHeight(int(line * lines + 2 * self.document().documentMargin() + 4))
 
-    def sizeHint(self) -> QSize:  # noqa: N802
+    def sizeHint(self) -> QSize:
         return QSize(200, self.height())
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
                 self.insertPlainText("\n")
@@ -192,11 +192,11 @@ class _Edit(QPlainTextEdit):
             return
         super().keyPressEvent(event)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+    def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
         self.focused.emit(True)
 
-    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+    def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
         self.focused.emit(False)
 
@@ -226,14 +226,14 @@ class ContextRing(QWidget):
     def _text(self) -> str:
         return self.tr("{0} % of context").format(self.percent)
 
-    def sizeHint(self) -> QSize:  # noqa: N802
+    def sizeHint(self) -> QSize:
         width = QFontMetricsF(font("secondary")).horizontalAdvance(self._text())
         return QSize(int(width) + px(30), px(24))
 
-    def minimumSizeHint(self) -> QSize:  # noqa: N802
+    def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def paintEvent(self, event: QPaintEvent) -> None:
         theme = current()
         token = "bad" if self.percent >= 95 else "warn" if self.percent >= 80 else "accent"
         words = {"bad": "bad.text", "warn": "warn.text", "accent": "text.2"}[token]

@@ -8,7 +8,17 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 
 from slipstream.domain.errors import ErrorInfo
-from slipstream.domain.protocol import Cancel, EngineGone, Event, Load, Loaded, LoadProgress, LoadRefused, Unload, Unloaded
+from slipstream.domain.protocol import (
+    Cancel,
+    EngineGone,
+    Event,
+    Load,
+    Loaded,
+    LoadProgress,
+    LoadRefused,
+    Unload,
+    Unloaded,
+)
 from slipstream.ui.bridge import Bridge
 from slipstream.ui.keeper import SettingsKeeper
 

@@ -68,7 +68,7 @@ class StatusLine(QFrame):
     def restyle(self) -> None:
         self._lock.setPixmap(pixmap("lock", "text.2", 14))
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         wide = self.width() >= px(1000)
         self._local.setVisible(wide)

@@ -113,7 +113,7 @@ class Welcome(QScrollArea):
         for card in (*self._cards.findChildren(Card), *self._cards.findChildren(_Offer)):
             card.restyle()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._cards.setFixedWidth(min(px(_WIDTH), self.viewport().width() - px(32)))
 

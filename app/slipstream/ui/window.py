@@ -8,7 +8,15 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent, QKeySequence, QResizeEvent, QShortcut
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMainWindow, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QMainWindow,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from slipstream.domain.errors import ErrorInfo, SlipstreamError
 from slipstream.domain.protocol import EngineGone, Event, Loaded, LoadProgress, LoadRefused, Unloaded
@@ -154,6 +162,7 @@ class MainWindow(QMainWindow):
         pair.loaded.connect(self._loaded)
         pair.refused.connect(self._refused)
         pair.gone.connect(self._gone)
+        pair.unloaded.connect(panel.set_unloaded)
         session.listChanged.connect(lambda chats: self.sidebar.set_chats(chats, session.chat_id))
         session.chatChanged.connect(self._chat_changed)
         session.replyBegan.connect(panel.begin_reply)
@@ -208,7 +217,7 @@ class MainWindow(QMainWindow):
         """Have `act` called as the window closes, in the order of these calls."""
         self._closing.append(act)
 
-    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+    def closeEvent(self, event: QCloseEvent) -> None:
         self.composer.save_now()
         place = self.normalGeometry()
         self._keeper.change(
@@ -233,7 +242,7 @@ class MainWindow(QMainWindow):
     def _got_models(self, library: Library) -> None:
         self._models = library.models
         self._starter = find_starter(library.models)
-        self.panel.set_models(list(library.models))
+        self.panel.set_models([(str(one.path), one.name, one.size_bytes) for one in library.models])
         self._refresh_page()
 
     # ------------------------------------------------------------ models
@@ -270,7 +279,8 @@ class MainWindow(QMainWindow):
         }
         self.status.set_state(*words[self.pair.state])
         self.status.set_loaded(self.pair.info)
-        self.panel.set_pair(pair_view(self.pair, self._models))
+        if self.pair.state == "loading":
+            self.panel.set_pair(pair_view(self.pair, self._models))
         self._refresh_page()
 
     def _progressed(self, event: LoadProgress) -> None:
@@ -391,7 +401,7 @@ class MainWindow(QMainWindow):
         self._theme.set_preference(wanted)  # type: ignore[arg-type]
         self._keeper.change(theme=wanted)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._place()
 

@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 REPLY = 256  # tokens: the reply the promise is about
-GRANT = 4.0  # what such a reply may lose from the start: 1.6 % of it
-_EARLY_SHARE = 0.0035  # earned of generation time until then, so that the whole stays below 2 %
-_LATE_SHARE = 0.019  # and thereafter
+GRANT = 3.4  # what such a reply may lose from the start: 1.3 % of it
+_EARLY_SHARE = 0.004  # earned of generation time until then, so that the whole stays below 2 %
+_LATE_SHARE = 0.017  # and thereafter
 _LONG_RUN_SHARE = 0.01
 _SAVINGS_CAP = 500.0
 _PROBE_FIRST = 16  # tokens

@@ -183,12 +183,12 @@ class PaceController:
         if gain <= 0:
             return None, 0.0
         if catch_up > 0:
-            # an outlay for all rounds to come: it must be earned back within half of what is left of the reply
-            horizon = 0.5 * self._remaining()
+            # an outlay for all rounds to come: it must be earned back well within what is left of the reply
+            horizon = 0.6 * self._remaining()
             saved = (tokens * plain - cost[k] - per_token * tokens) * horizon / tokens
             if drafter.trial.proven:
                 saved = min(saved, drafter.trial.net * horizon / tokens)
-            if saved < (2.0 if outlay else 1.0) * catch_up:
+            if saved < (2.0 if outlay and not drafter.trial.proven else 1.0) * catch_up:
                 return None, 0.0
             gain -= rate * catch_up * min(1.0, tokens / horizon)
         rows = self._costs.curve(depth)

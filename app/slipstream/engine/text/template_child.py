@@ -33,7 +33,7 @@ GRACE_S = 3.0  # the parent kills first; this is for when the parent is gone
 class _GenerationTag(Extension):
     """`{% generation %}` marks training targets in some templates; for rendering its body is all that counts."""
 
-    tags = {"generation"}  # noqa: RUF012 (declared so by Extension)
+    tags = {"generation"}
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
         next(parser.stream)
@@ -92,7 +92,7 @@ class Renderer:
             return {"error": "it needs too much memory", "kind": "limit"}
         except RecursionError:
             return {"error": "it calls itself without end", "kind": "limit"}
-        except Exception as error:  # noqa: BLE001 (the template's doing, whatever it is)
+        except Exception as error:
             return {"error": _describe(error), "kind": "template"}
 
     def _render(self, source: str, variables: dict[str, Any], output_limit: int) -> str:
@@ -112,7 +112,7 @@ class Renderer:
 def _describe(error: Exception) -> str:
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 (its __str__ may be the template's)
+    except Exception:
         text = ""
     line = f"line {error.lineno}: " if isinstance(error, jinja2.TemplateSyntaxError) else ""
     return f"{line}{text or type(error).__name__}"[:1000]

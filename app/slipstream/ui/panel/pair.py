@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from slipstream.ui.panel.verdict import gib, memory_size, percent, three
 from slipstream.ui.panel.view import Choice, PairState, PairView, times_smaller
-from slipstream.ui.theme import current, font, pixmap, px
+from slipstream.ui.theme import current, font, pixmap, px, set_prop
 from slipstream.ui.widgets.chips import label
 from slipstream.ui.widgets.painting import focus_ring
 
@@ -174,9 +174,7 @@ class PairCard(QFrame):
         icon, token, words, tone = _joint(view)
         self._sign.show_icon(icon, token)
         self._words.setText(words)
-        if self._words.property("tone") != tone:
-            self._words.setProperty("tone", tone)
-            self._words.style().polish(self._words)
+        set_prop(self._words, "tone", tone)
         self._words.setToolTip(view.reason)
         self._link.setText(_tr("Cancel") if view.state is PairState.LOADING else _tr("Why?"))
         self._link.setVisible(view.state is PairState.LOADING or bool(_checks(view)))
@@ -374,14 +372,22 @@ def _checks(view: PairView) -> tuple[tuple[bool, str], ...]:
     target, draft = (part.info if part else None for part in (view.target, view.draft))
     if view.state is not PairState.COMPATIBLE or target is None or draft is None:
         return ()
-    lines = [(True, _tr("All {count} tokens have the same text and number").format(
-        count=f"{min(target.n_vocab, draft.n_vocab):,}"
-    ))]
+    lines = [
+        (
+            True,
+            _tr("All {count} tokens have the same text and number").format(
+                count=f"{min(target.n_vocab, draft.n_vocab):,}"
+            ),
+        )
+    ]
     ratio = times_smaller(target, draft)
     if ratio is not None:
         lines.append(
-            (ratio > 1, _tr("{ratio}× fewer weights: {draft} against {target} GiB").format(
-                ratio=three(ratio), draft=gib(draft.size_bytes), target=gib(target.size_bytes)
-            ))
+            (
+                ratio > 1,
+                _tr("{ratio}× fewer weights: {draft} against {target} GiB").format(
+                    ratio=three(ratio), draft=gib(draft.size_bytes), target=gib(target.size_bytes)
+                ),
+            )
         )
     return tuple(lines)

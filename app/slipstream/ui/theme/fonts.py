@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from PySide6.QtCore import QCoreApplication
 from PySide6.QtGui import QFont, QFontDatabase
 
 from slipstream.ui.theme.paths import resource_path
+from slipstream.ui.theme.state import change, look
 
 SANS, MONO = "Inter", "JetBrains Mono"
 _FILES = (
@@ -38,19 +38,15 @@ ROLES = MappingProxyType(
     }
 )
 _LIVE = ("gauge", "headline")  # tabular figures: live numbers only, since they spread hyphens
-_SCALE, _LOADED = "slipstreamTextScale", "slipstreamFontsLoaded"
 
 
 def text_scale() -> float:
     """How much larger than designed text is drawn, 1.0..2.0."""
-    app = QCoreApplication.instance()
-    return float((app.property(_SCALE) if app else None) or 1.0)
+    return look().text_scale
 
 
 def set_text_scale(scale: float) -> None:
-    app = QCoreApplication.instance()
-    if app is not None:
-        app.setProperty(_SCALE, min(2.0, max(0.8, scale)))
+    change(text_scale=min(2.0, max(0.8, scale)))
 
 
 def px(size: float) -> int:
@@ -60,10 +56,9 @@ def px(size: float) -> int:
 
 def load_fonts() -> None:
     """Register the bundled fonts, once per application. A missing file leaves Qt's default in its place."""
-    app = QCoreApplication.instance()
-    if app is None or app.property(_LOADED):
+    if look().fonts_loaded:
         return
-    app.setProperty(_LOADED, True)
+    change(fonts_loaded=True)
     for name in _FILES:
         try:
             QFontDatabase.addApplicationFont(str(resource_path("fonts", name)))

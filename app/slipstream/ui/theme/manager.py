@@ -82,7 +82,7 @@ class ThemeManager(QObject):
         freezes the fonts it finds."""
         self._app = app
         self._theme = self._wanted()
-        state.remember(self._theme, self.reduced_motion)
+        state.change(theme=self._theme, reduced_motion=self.reduced_motion)
         fonts.load_fonts()
         if app.style().objectName() != "fusion" and not app.styleSheet():
             app.setStyle(QStyleFactory.create("Fusion"))
@@ -107,7 +107,7 @@ class ThemeManager(QObject):
                 self.apply(self._app)
             self.changed.emit(wanted)
         if self.reduced_motion != motion_before:
-            state.remember(self._theme, self.reduced_motion)
+            state.change(theme=self._theme, reduced_motion=self.reduced_motion)
             self.motionChanged.emit(self.reduced_motion)
 
     def _write_glyphs(self) -> dict[str, str]:

@@ -1,36 +1,48 @@
 """Which theme the application shows now.
 
-It is kept on the QApplication itself, so that painters can ask without a reference being handed through every
+It is kept on the QApplication object, so that painters can ask without a reference being handed through every
 widget, and two applications in one test run do not share it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from PySide6.QtCore import QCoreApplication
 
-from slipstream.ui.theme.tokens import DARK, LIGHT, Theme
+from slipstream.ui.theme.tokens import LIGHT, Theme
 
-_NAME, _CONTRAST, _MOTION = "slipstreamTheme", "slipstreamHighContrast", "slipstreamReducedMotion"
+_ATTRIBUTE = "slipstream_look"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the application is dressed: its theme, motion, text size and whether its fonts are registered."""
+
+    theme: Theme = LIGHT
+    reduced_motion: bool = False
+    text_scale: float = 1.0
+    fonts_loaded: bool = False
+
+
+def look() -> Look:
+    """The present look; the plain one before any was applied."""
+    found = getattr(QCoreApplication.instance(), _ATTRIBUTE, None)
+    return found if isinstance(found, Look) else Look()
+
+
+def change(**changes: object) -> None:
+    """Change parts of the look. Does nothing without an application."""
+    app = QCoreApplication.instance()
+    if app is not None:
+        setattr(app, _ATTRIBUTE, replace(look(), **changes))  # type: ignore[arg-type]
 
 
 def current() -> Theme:
     """The theme shown now; light before any was applied."""
-    app = QCoreApplication.instance()
-    if app is None:
-        return LIGHT
-    theme = DARK if app.property(_NAME) == "dark" else LIGHT
-    return theme.contrasted(bool(app.property(_CONTRAST)))
+    return look().theme
 
 
 def reduced_motion() -> bool:
     """Whether values should jump rather than glide."""
-    app = QCoreApplication.instance()
-    return bool(app.property(_MOTION)) if app else False
-
-
-def remember(theme: Theme, motion_reduced: bool) -> None:
-    app = QCoreApplication.instance()
-    if app is not None:
-        app.setProperty(_NAME, theme.name)
-        app.setProperty(_CONTRAST, theme.high_contrast)
-        app.setProperty(_MOTION, motion_reduced)
+    return look().reduced_motion

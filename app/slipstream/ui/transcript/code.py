@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, QRunnable, Qt, QThreadPool, QTimer, Signal
 from PySide6.QtGui import QFont, QFontMetricsF, QSyntaxHighlighter, QTextCharFormat, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from slipstream.ui.theme import current, font, icon, px
 from slipstream.ui.transcript.lexing import LineSpans, lex
@@ -233,7 +242,7 @@ class _Highlighter(QSyntaxHighlighter):
         else:
             self._waiting = []
 
-    def highlightBlock(self, text: str) -> None:  # noqa: N802
+    def highlightBlock(self, text: str) -> None:
         number = self.currentBlock().blockNumber()
         if number < len(self._lines):
             for start, length, kind in self._lines[number]:

@@ -97,7 +97,7 @@ class UserMessage(QWidget):
         document.setTextWidth(width)
         self._text.fit()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         self._narrow()
 
 

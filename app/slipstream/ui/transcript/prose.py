@@ -66,13 +66,13 @@ class FlowText(QTextBrowser):
         self.document().documentLayout().documentSizeChanged.connect(self.fit)
         self.anchorClicked.connect(lambda url: self.linkAsked.emit(url.toString()))
 
-    def loadResource(self, kind: int, name: QUrl | str) -> Any:  # noqa: N802
+    def loadResource(self, kind: int, name: QUrl | str) -> Any:
         return None
 
-    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+    def wheelEvent(self, event: QWheelEvent) -> None:
         event.ignore()  # the transcript scrolls, not this
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.fit()
 
@@ -83,10 +83,10 @@ class FlowText(QTextBrowser):
             return True
         return bool(super().event(event))
 
-    def sizeHint(self) -> QSize:  # noqa: N802
+    def sizeHint(self) -> QSize:
         return QSize(0, self._wanted())
 
-    def minimumSizeHint(self) -> QSize:  # noqa: N802
+    def minimumSizeHint(self) -> QSize:
         return QSize(0, self._wanted())
 
     def _wanted(self) -> int:
@@ -195,7 +195,7 @@ class Prose(FlowText):
         made.setForeground(QBrush(current().color("text.2" if para.quote else self._tone)))
         return made
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
         block = self.document().begin()
         while block.isValid():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
@@ -15,6 +15,7 @@ from slipstream.ui.transcript.message import AssistantMessage, Card, UserMessage
 _COLUMN, _LEAST = 672, 320
 _BATCH = 30  # messages built at a time, newest first: a chat of 2,000 opens at once
 _NEAR_PX = 48
+_HOLD_MS = 150
 
 Row = UserMessage | AssistantMessage | Card
 
@@ -52,7 +53,10 @@ class Transcript(QScrollArea):
         self.setWidget(self._body)
         self._waiting: list[StoredMessage] = []  # older messages not built yet
         self._follow = True
-        self._keep_from_bottom: int | None = None
+        self._anchor: tuple[QWidget, int] | None = None  # a row and its distance from the top, while older ones come
+        self._let_go = QTimer(self)
+        self._let_go.setSingleShot(True)
+        self._let_go.timeout.connect(self._release)
         bar = self.verticalScrollBar()
         bar.valueChanged.connect(self._scrolled)
         bar.rangeChanged.connect(self._grew)
@@ -74,7 +78,7 @@ class Transcript(QScrollArea):
         for row in self.rows():
             self._remove(row)
         self._waiting = []
-        self._keep_from_bottom = None
+        self._anchor = None
         self._follow = True
         self._place_latest()
 
@@ -134,17 +138,28 @@ class Transcript(QScrollArea):
 
     def _scrolled(self, value: int) -> None:
         bar = self.verticalScrollBar()
-        if self._keep_from_bottom is None:
+        if self._anchor is None:
             self._follow = value >= bar.maximum() - px(_NEAR_PX)
-        if value < px(400) and self._waiting and self._keep_from_bottom is None and bar.maximum() > 0:
-            self._keep_from_bottom = bar.maximum() - value
-            self._build_more()
+            if value < px(400) and self._waiting and bar.maximum() > 0:
+                first = self.rows()[0]
+                self._anchor = (first, first.mapTo(self._body, QPoint()).y() - value)
+                self._build_more()
+                self._let_go.start(_HOLD_MS)
         self._place_latest()
 
+    def _hold(self) -> None:
+        """Keep what was looked at in its place while the rows above it find their heights."""
+        if self._anchor is not None:
+            row, offset = self._anchor
+            self.verticalScrollBar().setValue(row.mapTo(self._body, QPoint()).y() - offset)
+
+    def _release(self) -> None:
+        self._hold()
+        self._anchor = None
+
     def _grew(self, _least: int, most: int) -> None:
-        if self._keep_from_bottom is not None:
-            keep, self._keep_from_bottom = self._keep_from_bottom, None
-            self.verticalScrollBar().setValue(most - keep)
+        if self._anchor is not None:
+            QTimer.singleShot(0, self, self._hold)  # the rows have their places one turn later
         elif self._follow:
             self.verticalScrollBar().setValue(most)
 
@@ -155,7 +170,7 @@ class Transcript(QScrollArea):
         self._latest.move(where.center().x() - self._latest.width() // 2, where.bottom() - self._latest.height() - px(8))
         self._latest.raise_()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._column.setFixedWidth(max(px(_LEAST), min(px(_COLUMN), self.viewport().width() - px(64))))
         self._place_latest()

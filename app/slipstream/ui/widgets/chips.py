@@ -25,7 +25,10 @@ class Badge(QLabel):
         super().__init__(parent)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", role)
-        self.show_text(text, tone)
+        self.setText(text)
+        self.setProperty("tone", tone)
+        if not text:  # never setVisible(True) here: without a parent yet it would open a window
+            self.hide()
 
     def show_text(self, text: str, tone: str = "") -> None:
         if text != self.text():
