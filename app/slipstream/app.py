@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from slipstream.ui.later import Later
 from slipstream.ui.theme import ThemeManager, resource_path
 from slipstream.ui.window import MainWindow
 
+_log = logging.getLogger(__name__)
 Scan = Callable[[Sequence[Path]], Library]
 
 
@@ -49,8 +51,9 @@ def build_window(
     for part in (later, keeper, bridge):
         part.setParent(window)
     # The store last: what the engine still said is written before it closes.
-    for end in (bridge.close, later.close, store.close):
-        window.on_close(end)
+    window.on_close(bridge.close)
+    window.on_close(later.close)
+    window.on_close(lambda: _close_store(store))
     return window
 
 
@@ -136,3 +139,8 @@ def _quit_on_signals(window: MainWindow) -> None:
     pulse = QTimer(window)
     pulse.timeout.connect(lambda: None)
     pulse.start(500)
+
+
+def _close_store(store: ChatStore) -> None:
+    if not store.close():
+        _log.error("some text could not be saved")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
@@ -42,7 +43,7 @@ def test_merging_keeps_text_spans_and_order(events: list[Event]) -> None:
         return out
 
     assert flat(merged) == flat(events)
-    for one, other in zip(merged, merged[1:], strict=False):
+    for one, other in itertools.pairwise(merged):
         if isinstance(one, Text) and isinstance(other, Text):
             assert (one.request_id, one.channel) != (other.request_id, other.channel)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QPlainTextEdit
@@ -12,9 +10,12 @@ from pytestqt.qtbot import QtBot
 from slipstream.ui.composer import Composer
 from slipstream.ui.theme import ThemeManager
 
+# The offscreen platform says so for every window with a least size.
+pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints")
+
 
 @pytest.fixture
-def composer(qtbot: QtBot, qapp: QApplication) -> Iterator[Composer]:
+def composer(qtbot: QtBot, qapp: QApplication) -> Composer:
     theme = ThemeManager()
     theme.apply(qapp)
     made = Composer()
@@ -22,7 +23,7 @@ def composer(qtbot: QtBot, qapp: QApplication) -> Iterator[Composer]:
     made.resize(600, 100)
     made.show()
     made.set_ready(True)
-    yield made
+    return made
 
 
 def edit(composer: Composer) -> QPlainTextEdit:

@@ -23,6 +23,9 @@ from slipstream.ui.theme import ThemeManager
 from slipstream.ui.transcript import AssistantMessage, Card, UserMessage
 from slipstream.ui.window import MainWindow
 
+# The offscreen platform says so for every window with a least size.
+pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints")
+
 STARTER = "SmolLM2-135M-Instruct-Q8_0.gguf"
 
 
@@ -417,5 +420,3 @@ def test_settings_survive_as_they_are(desk: Desk) -> None:
     settings, _ = SettingsStore(desk.folder / "settings.json").load()
     assert isinstance(settings, Settings)
     assert settings.target == str(desk.model) and settings.window is not None
-
-

@@ -1,4 +1,6 @@
-"""A simulated pair: costs, acceptance and a clock, for judging the pace controller. `python pace_sim.py` prints a table.
+"""A simulated pair: costs, acceptance and a clock, for judging the pace controller.
+
+`python pace_sim.py` prints a table.
 
 Regret is reckoned with true costs and the tokens really yielded, while the controller sees only a noisy clock.
 """
@@ -165,6 +167,7 @@ class Machine:
         self.pair = pair
         self.rng = random.Random(seed)
         self.clock = Clock(pair, self.rng)
+        self.texts = random.Random(seed + 77)  # of their own, so that every policy meets the same texts
 
     def profile(self, pace: PaceController) -> None:
         for rows in pace.profile_rows():
@@ -183,7 +186,7 @@ class Machine:
     def reply(self, pace: PaceController, tokens: int, told: bool = False) -> Result:
         """One reply of `tokens` tokens; `told`: the controller knows its length."""
         pair, rng, clock = self.pair, self.rng, self.clock
-        text = Text(pair, tokens, rng)
+        text = Text(pair, tokens, random.Random(self.texts.random()))
         pace.begin_reply(tokens if told else None)
         done, fed = 1, -pair.prompt
         result = Result()
@@ -202,7 +205,6 @@ class Machine:
                 assert quality is not None
                 offers.append(Candidate("ngram", True, False, True, (quality[1],) * (end - done), 0, end - done))
             choice = pace.choose(offers, depth)
-            allowance = pace.allowance
             result.reasons[choice.reason] = result.reasons.get(choice.reason, 0) + 1
             chances: list[float] = []
             guesses: list[Guess] = []
@@ -255,13 +257,12 @@ class Machine:
                     clock(pair.python), catch_up, clock(feed_units) if feed_units else 0.0,
                 )
             )
-            if feed_units > allowance:
-                result.outlay += feed_units
             result.cost += draft_units + feed_units + verify_units + sample_units + pair.python
             kept = min(accepted + 1, tokens - done)
             result.plain += kept * (pair.rows[1] * stretch + pair.per_row_sample + pair.python)
             done += kept
             result.tokens += kept
+            result.outlay = pace.outlay
             result.rounds += 1
             result.spec += verified > 0
             result.lengths[verified] = result.lengths.get(verified, 0) + 1
@@ -284,7 +285,9 @@ def total(results: Sequence[Result]) -> Result:
     return out
 
 
-def best_fixed(pair: Pair, replies: int, tokens: int, seed: int, lengths: Sequence[int] = range(1, 17)) -> tuple[int, float]:
+def best_fixed(
+    pair: Pair, replies: int, tokens: int, seed: int, lengths: Sequence[int] = range(1, 17)
+) -> tuple[int, float]:
     """(length, speed-up over plain) of the best pinned length, catch-up of the prompt included; (0, 1.0): plain."""
     best = (0, 1.0)
     for length in lengths:
@@ -382,19 +385,21 @@ STANDARD = (
 
 
 def main() -> None:
-    print(f"{'pair':17} {'cold %':>7} {'worst %':>8} {'no prof':>8} {'warm':>6} {'fixed':>10} {'warm/fixed':>10}  lengths (warm)")
+    print(f"{'pair':17} {'cold %':>7} {'worst %':>8} {'outlay %':>9} {'warm':>6} {'best fixed':>11} {'ratio':>6}  lengths")
     for pair in STANDARD:
-        colds = [auto(pair, 1, seed=seed) for seed in range(12)]
-        blind = max(auto(pair, 1, seed=seed, profiled=False)[0][0].regret for seed in range(12))
-        cold = sum(r[0][0].regret for r in colds) / 12
-        results, _ = auto(pair, 40, seed=99)
-        late = total(results[20:])
-        worst = max(max(each.regret for each in results), max(r[0][0].regret for r in colds))
-        length, speed = best_fixed(pair, 20, 256, 99)
-        spread = " ".join(f"{k}:{n * 100 // late.rounds}" for k, n in sorted(late.lengths.items()) if n * 50 > late.rounds)
+        colds = [auto(pair, 1, seed=seed, profiled=seed % 4 > 0)[0][0] for seed in range(8)]
+        results, _ = auto(pair, 30, seed=99)
+        late = total(results[15:])
+        everything = [*colds, *results]
+        length, speed = best_fixed(pair, 10, 256, 99, lengths=(1, 2, 3, 4, 5, 6, 8, 12, 16))
+        shares = ((k, n * 100 // late.rounds) for k, n in sorted(late.lengths.items()))
         print(
-            f"{pair.name:17} {cold * 100:7.2f} {worst * 100:8.2f} {blind * 100:8.2f} {late.speed:6.3f} "
-            f"{speed:6.3f} @{length:2d} {late.speed / speed:10.3f}  {spread}"
+            f"{pair.name:17} {sum(each.regret for each in colds) / len(colds) * 100:7.2f} "
+            f"{max(each.kept_regret for each in everything) * 100:8.2f} "
+            f"{max(each.outlay / each.plain for each in everything) * 100:9.2f} {late.speed:6.3f} "
+            f"{speed:7.3f} @{length:2d} {late.speed / speed:6.3f}  "
+            + " ".join(f"{k}:{share}" for k, share in shares if share > 1),
+            flush=True,
         )
 
 
@@ -405,7 +410,8 @@ def sweep(count: int, seed: int = 0) -> list[tuple[float, Pair, int]]:
     for number in range(count):
         pair = random_pair(rng)
         results, _ = auto(pair, 3, seed=number, profiled=rng.random() < 0.6)
-        out.extend((each.kept_regret, replace(pair, name=f"random {number}.{i}"), number) for i, each in enumerate(results))
+        for i, each in enumerate(results):
+            out.append((each.kept_regret, replace(pair, name=f"random {number}.{i}"), number))
     return sorted(out, key=lambda each: -each[0])
 
 

@@ -67,7 +67,9 @@ def test_the_gain_is_that_of_auto_over_all_tasks() -> None:
 
 
 def test_a_task_that_loses_is_named() -> None:
-    found = advise(rows(code={"auto": rated(1.9)}, creative={"auto": rated(0.9)}, facts={"auto": rated(0.99)}), TARGET, None)
+    found = advise(
+        rows(code={"auto": rated(1.9)}, creative={"auto": rated(0.9)}, facts={"auto": rated(0.99)}), TARGET, None
+    )
     advice = one(found, "loss")
     assert advice.tasks == ("creative",) and "0.90 times plain on creative" in advice.text
 

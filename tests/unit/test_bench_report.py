@@ -135,7 +135,9 @@ def test_json_shape() -> None:
         assert run["tokens_per_second"] == pytest.approx((run["tokens"] - 1) / run["decode_s"])
     assert [row["mode"] for row in report["summary"]] == ["plain", "auto", "fixed-3", "plain-2"] * 2
     for row in report["summary"]:
-        assert {"tokens_per_second", "speedup", "speedup_low", "speedup_high", "acceptance", "tokens_per_round"} <= set(row)
+        assert {"tokens_per_second", "speedup", "speedup_low", "speedup_high", "acceptance", "tokens_per_round"} <= set(
+            row
+        )
 
 
 def test_table_names_every_task_and_mode() -> None:

@@ -87,8 +87,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text() | st.sampled_from(["user", "system", "id"]),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["id", "task", "messages", "role", "content"]) | st.text(), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["id", "task", "messages", "role", "content"]) | st.text(), inner, max_size=5)
+    ),
     max_leaves=25,
 )
 
@@ -117,7 +119,7 @@ def test_modes() -> None:
 
 @pytest.mark.parametrize("text", ["", ",", "fast", "0", "65", "-1", "3.5", "²", "auto 3", "99999999"])
 def test_bad_modes(text: str) -> None:
-    with pytest.raises(ValueError, match="mode|draft length"):
+    with pytest.raises(ValueError, match=r"mode|draft length"):
         parse_modes(text, 16)
 
 

@@ -81,16 +81,16 @@ def test_no_reply_of_the_measured_pairs_is_two_percent_behind_plain(pair: Pair) 
         assert max(each.kept_regret for each in results) <= 0.02
 
 
-@given(st.integers(0, 2**32), st.integers(2, 40), st.booleans())
-@settings(max_examples=25, deadline=None)
-def test_short_replies_lose_little_in_the_long_run(seed: int, tokens: int, told: bool) -> None:
+@given(st.integers(0, 2**32), st.integers(4, 40))
+@settings(max_examples=20, deadline=None)
+def test_short_replies_lose_little_in_the_long_run(seed: int, tokens: int) -> None:
     rng = random.Random(seed)
     pair = random_pair(rng)
     pace = PaceController(None, Speculation(), MAX_DRAFT)
     machine = Machine(pair, seed)
     machine.profile(pace)
-    done = total([machine.reply(pace, tokens, told=told) for _ in range(20)])
-    assert done.cost - done.plain <= 0.02 * done.plain + 6.0  # the first grant, and the overhang of last rounds
+    done = total([machine.reply(pace, tokens, told=True) for _ in range(20)])
+    assert done.cost - done.plain <= 0.015 * done.plain + 4.0  # 1 %, and the first grant
 
 
 @pytest.mark.parametrize("truth", [BAD, STORY])
@@ -280,7 +280,7 @@ def test_decisions_depend_on_nothing_but_what_was_known_before() -> None:
 
 
 def test_a_finished_draft_is_cut_where_rows_cost_more_than_they_bring() -> None:
-    pace = ready()
+    pace = ready(pair=NAMED["Q4 code"])
     guesses = (SURE, SURE, SURE, Guess(0.05), SURE, SURE)
     assert pace.choose((replace(NGRAM, guesses=guesses),), 10).drafter == "ngram"
     assert 1 <= pace.verify_length(guesses) <= 3

@@ -64,7 +64,9 @@ def default_prompts_path() -> Path:
         path = home / "resources" / "prompts" / "bench.json"
         if path.is_file():
             return path
-    raise BadPrompts("The prompts that come with Slipstream are missing.", "Install it again, or name a file of prompts.")
+    raise BadPrompts(
+        "The prompts that come with Slipstream are missing.", "Install it again, or name a file of prompts."
+    )
 
 
 def read_prompts(path: Path) -> tuple[BenchPrompt, ...]:

@@ -45,18 +45,30 @@ def add_parser(commands: Any) -> None:
     )
     add_pair_options(parser, n_ctx=4096)
     group = parser.add_argument_group("what to run")
-    group.add_argument("--tasks", metavar="LIST", help=f"with commas; of the bundled prompts: {','.join(TASKS)} (default all)")
+    group.add_argument(
+        "--tasks", metavar="LIST", help=f"with commas; of the bundled prompts: {','.join(TASKS)} (default all)"
+    )
     group.add_argument(
         "--modes", metavar="LIST", help="plain, auto, ngram, auto-model, auto-ngram, or a draft length; plain twice shows the "
         f"noise (default {DEFAULT_MODES}, without the lengths where there is no draft)",
     )  # fmt: skip
-    group.add_argument("--max-tokens", type=whole(0), default=256, metavar="N", help="per reply (default %(default)s; 0: no bound)")
+    group.add_argument(
+        "--max-tokens", type=whole(0), default=256, metavar="N", help="per reply (default %(default)s; 0: no bound)"
+    )
     group.add_argument("--temp", type=number(0, 100), default=0.0, metavar="T", help="temperature (default 0)")
-    group.add_argument("--seed", type=whole(0, 2**62), default=1, metavar="N", help="for sampling (default %(default)s)")
-    group.add_argument("--repeat", type=whole(1, 1000), default=1, metavar="N", help="runs of each prompt in each mode (default 1)")
+    group.add_argument(
+        "--seed", type=whole(0, 2**62), default=1, metavar="N", help="for sampling (default %(default)s)"
+    )
+    group.add_argument(
+        "--repeat", type=whole(1, 1000), default=1, metavar="N", help="runs of each prompt in each mode (default 1)"
+    )
     group.add_argument("--limit", type=whole(0), default=0, metavar="N", help="prompts per task (0: all)")
-    group.add_argument("--prompts", metavar="FILE", help="a JSON list of {id, task, messages} instead of the bundled prompts")
-    group.add_argument("--pace-record", metavar="FILE", help="start from and keep what auto learns here (default: learn it anew)")
+    group.add_argument(
+        "--prompts", metavar="FILE", help="a JSON list of {id, task, messages} instead of the bundled prompts"
+    )
+    group.add_argument(
+        "--pace-record", metavar="FILE", help="start from and keep what auto learns here (default: learn it anew)"
+    )
     out = parser.add_argument_group("results")
     out.add_argument("--json", metavar="FILE", help="write environment, runs and summary")
     out.add_argument(
@@ -120,9 +132,13 @@ def _check_writable(name: str | None) -> None:
 
 def _write(path: Path, data: Any) -> None:
     try:
-        path.expanduser().write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        path.expanduser().write_text(
+            json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+        )
     except OSError as error:
-        raise ReportNotWritten(f"{path} could not be written.", "Is there space, and may you write there?", str(error)) from error
+        raise ReportNotWritten(
+            f"{path} could not be written.", "Is there space, and may you write there?", str(error)
+        ) from error
 
 
 def _export(host: Any, plan: Plan, prompts: tuple[BenchPrompt, ...], path: Path) -> None:

@@ -33,6 +33,11 @@ from slipstream.domain.sampling import Sampling
 from slipstream.domain.speculation import Mode, Speculation
 
 _POLL_S = 0.1
+_WHY = {
+    FinishReason.LENGTH: "cut at the most tokens it may have",
+    FinishReason.CONTEXT: "cut as the context is full",
+    FinishReason.CANCELLED: "stopped",
+}
 _THINKING = {"auto": None, "on": True, "off": False}
 
 
@@ -46,8 +51,12 @@ def add_parser(commands: Any) -> None:
     )
     add_pair_options(parser, n_ctx=0)
     spec = parser.add_argument_group("speculation")
-    spec.add_argument("--drafter", choices=("auto", "none", "model", "ngram"), default="auto", help="who drafts (default auto)")
-    spec.add_argument("--length", type=_length, default=None, metavar="auto|N", help="tokens drafted a round (default auto)")
+    spec.add_argument(
+        "--drafter", choices=("auto", "none", "model", "ngram"), default="auto", help="who drafts (default auto)"
+    )
+    spec.add_argument(
+        "--length", type=_length, default=None, metavar="auto|N", help="tokens drafted a round (default auto)"
+    )
     group = parser.add_argument_group("sampling (default: what the model asks for)")
     group.add_argument("--temp", type=number(0, 100), metavar="T", help="temperature; 0 takes the likeliest token")
     group.add_argument("--top-k", type=whole(0), metavar="N")
@@ -58,7 +67,9 @@ def add_parser(commands: Any) -> None:
     talk = parser.add_argument_group("conversation")
     talk.add_argument("--system", metavar="TEXT", help="the system message")
     talk.add_argument("--prompt", metavar="TEXT", help="one message; the reply to it is all")
-    talk.add_argument("--max-tokens", type=whole(0), default=0, metavar="N", help="the most a reply may have (0: no bound)")
+    talk.add_argument(
+        "--max-tokens", type=whole(0), default=0, metavar="N", help="the most a reply may have (0: no bound)"
+    )
     talk.add_argument("--thinking", choices=tuple(_THINKING), default="auto", help="for models that can think first")
     talk.add_argument(
         "--stats", choices=("text", "json", "none"), default="text", help="a line, or one JSON object, to standard error "
@@ -119,8 +130,8 @@ def statistics_line(finished: Finished) -> str:
         parts.append(f"{totals.acceptance * 100:.0f} % of {totals.verified} drafted tokens kept")
     if totals.reused_tokens:
         parts.append(f"{totals.reused_tokens} of {totals.prompt_tokens} prompt tokens reused")
-    if finished.reason is not FinishReason.END:
-        parts.append(str(finished.reason).replace("_", " "))
+    if finished.reason in _WHY:
+        parts.append(_WHY[finished.reason])
     return "[" + ", ".join(parts) + "]"
 
 
@@ -153,7 +164,12 @@ class Chat:
         asked = (*self.turns, Message("user", text))
         options = self.options
         command = Generate(
-            self._request_id, asked, options.sampling, options.speculation, options.max_tokens, thinking=options.thinking
+            self._request_id,
+            asked,
+            options.sampling,
+            options.speculation,
+            options.max_tokens,
+            thinking=options.thinking,
         )
         said: dict[str, str] = {"answer": "", "reasoning": ""}
         notices: list[str] = []
@@ -239,7 +255,9 @@ def run(args: argparse.Namespace, make_host: Callable[[argparse.Namespace], Any]
     interrupts = Interrupts()
     try:
         with interrupts.counted():
-            loaded = load_pair(host, load_command(args, _max_draft(args)), lambda: interrupts.count > 0, _progress(sys.stderr))
+            loaded = load_pair(
+                host, load_command(args, _max_draft(args)), lambda: interrupts.count > 0, _progress(sys.stderr)
+            )
         chat = _chat(args, host, loaded, interrupts)
         if args.prompt is None:
             converse(chat, sys.stdin, interactive=sys.stdin.isatty())
@@ -272,7 +290,10 @@ def _chat(args: argparse.Namespace, host: Host, loaded: Loaded, interrupts: Inte
 def _progress(err: TextIO) -> Callable[[LoadProgress], None]:
     def show(progress: LoadProgress) -> None:
         if err.isatty():
-            err.write(f"\rloading {progress.stage} {progress.fraction * 100:.0f} %\x1b[K" + ("\r\x1b[K" * (progress.fraction >= 1)))
+            err.write(
+                f"\rloading {progress.stage} {progress.fraction * 100:.0f} %\x1b[K"
+                + ("\r\x1b[K" * (progress.fraction >= 1))
+            )
             err.flush()
 
     return show

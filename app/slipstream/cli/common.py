@@ -48,11 +48,19 @@ def add_pair_options(parser: argparse.ArgumentParser, n_ctx: int) -> None:
     group = parser.add_argument_group("models")
     group.add_argument("--target", required=True, metavar="FILE", help="the GGUF that writes the text")
     group.add_argument("--draft", metavar="FILE", help="a small GGUF of the same family that drafts for it")
-    group.add_argument("--ctx", type=whole(0), default=n_ctx, metavar="N", help="context, tokens (0: chosen; default %(default)s)")
+    group.add_argument(
+        "--ctx", type=whole(0), default=n_ctx, metavar="N", help="context, tokens (0: chosen; default %(default)s)"
+    )
     group.add_argument("--threads", type=whole(0, 1024), default=0, metavar="N", help="CPU threads (0: chosen)")
-    group.add_argument("--gpu-layers", type=whole(-1), default=-1, metavar="N", help="target layers on the GPU (-1: all)")
-    group.add_argument("--draft-gpu-layers", type=whole(-1), default=-1, metavar="N", help="draft layers on the GPU (-1: all)")
-    group.add_argument("--kv", choices=("f16", "q8_0", "q4_0"), default="f16", help="type of the KV cache (default f16)")
+    group.add_argument(
+        "--gpu-layers", type=whole(-1), default=-1, metavar="N", help="target layers on the GPU (-1: all)"
+    )
+    group.add_argument(
+        "--draft-gpu-layers", type=whole(-1), default=-1, metavar="N", help="draft layers on the GPU (-1: all)"
+    )
+    group.add_argument(
+        "--kv", choices=("f16", "q8_0", "q4_0"), default="f16", help="type of the KV cache (default f16)"
+    )
 
 
 def load_command(args: argparse.Namespace, max_draft: int) -> Load:

@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import IO
 
@@ -80,11 +81,14 @@ class ProcessHost:
     def _start(self) -> None:
         flags = {"creationflags": 0x08000000} if sys.platform == "win32" else {}  # CREATE_NO_WINDOW
         self._child = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **flags
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **flags
         )  # type: ignore[call-overload]
-        threading.Thread(target=self._read, args=(self._child,), name="slipstream-events", daemon=True).start()
+        words: deque[str] = deque(maxlen=40)
+        threading.Thread(target=_overhear, args=(self._child, words), name="slipstream-stderr", daemon=True).start()
+        threading.Thread(target=self._read, args=(self._child, words), name="slipstream-events", daemon=True).start()
 
-    def _read(self, child: subprocess.Popen[bytes]) -> None:
+    def _read(self, child: subprocess.Popen[bytes], words: deque[str]) -> None:
+        """Pass the child's events on until it ends; then say how, with its last words for the log."""
         assert child.stdout is not None
         try:
             while (event := read_frame(child.stdout)) is not None:
@@ -99,7 +103,7 @@ class ProcessHost:
                 pass
         child.stdout.close()
         if not self._closing:
-            self._outbox.put(EngineGone(_gone(code)))
+            self._outbox.put(EngineGone(_gone(code, "\n".join(words))))
 
     def close(self) -> None:
         self._closing = True
@@ -114,8 +118,15 @@ class ProcessHost:
             child.wait(2)
 
 
-def _gone(code: int | None) -> errors.ErrorInfo:
-    detail = "" if code is None else f"exit code {code}"
+def _overhear(child: subprocess.Popen[bytes], words: deque[str]) -> None:
+    assert child.stderr is not None
+    with child.stderr as stream:
+        for line in stream:
+            words.append(line.decode("utf-8", "replace").rstrip())
+
+
+def _gone(code: int | None, words: str = "") -> errors.ErrorInfo:
+    detail = "" if code is None else f"exit code {code}\n{words}".strip()
     message = "The engine stopped unexpectedly."
     if code is not None and code in (-9, 137):
         message = "The engine was ended by the system, most likely for want of memory."

@@ -248,6 +248,4 @@ class ContextRing(QWidget):
             painter.drawArc(box, 90 * 16, -int(min(1.0, self._used / self._size) * 360 * 16))
         painter.setPen(theme.color(words))
         painter.setFont(font("secondary"))
-        painter.drawText(
-            QRectF(px(27), 0, self.width(), self.height()), Qt.AlignmentFlag.AlignVCenter, self._text()
-        )
+        painter.drawText(QRectF(px(27), 0, self.width(), self.height()), Qt.AlignmentFlag.AlignVCenter, self._text())

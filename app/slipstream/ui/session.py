@@ -24,7 +24,7 @@ from slipstream.domain.protocol import (
     Text,
 )
 from slipstream.domain.rounds import Totals
-from slipstream.store.chats import Chat, ChatStore, MessageState, StoredMessage, new_id
+from slipstream.store.chats import Channel, Chat, ChatStore, MessageState, StoredMessage, new_id
 from slipstream.ui.bridge import Bridge
 from slipstream.ui.composer import Composer
 from slipstream.ui.keeper import SettingsKeeper
@@ -401,7 +401,7 @@ class ChatSession(QObject):
             return
         now = self._clock()
         row = self._row(reply)
-        channel = "reasoning" if event.channel == "reasoning" else "answer"
+        channel: Channel = "reasoning" if event.channel == "reasoning" else "answer"
         self._store.append(reply.message_id, channel, text, event.spans)
         if channel == "reasoning":
             reply.reasoning.append(text)

@@ -80,7 +80,9 @@ class Welcome(QScrollArea):
             go = _button(self.tr("Start with SmolLM2"), "primary", "large")
             path = str(starter.path)
             go.clicked.connect(lambda: self.loadAsked.emit(path))
-            text = self.tr("SmolLM2 135M is here already and works offline. Good for a first try, not for hard questions.")
+            text = self.tr(
+                "SmolLM2 135M is here already and works offline. Good for a first try, not for hard questions."
+            )
             self._list.addWidget(_Offer("circle-play", self.tr("Starter model"), text, go, chosen=True))
         others = [m for m in models if starter is None or m.path != starter.path]
         if others:
@@ -110,8 +112,10 @@ class Welcome(QScrollArea):
 
     def restyle(self) -> None:
         self._logo.setPixmap(logo_pixmap(px(44)))
-        for card in (*self._cards.findChildren(Card), *self._cards.findChildren(_Offer)):
+        for card in self._cards.findChildren(Card):
             card.restyle()
+        for offer in self._cards.findChildren(_Offer):
+            offer.restyle()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

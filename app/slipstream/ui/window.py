@@ -67,9 +67,7 @@ class MainWindow(QMainWindow):
         self.sidebar, self.transcript, self.composer = Sidebar(), Transcript(), Composer()
         self.panel, self.status, self.welcome = SlipstreamPanel(), StatusLine(), Welcome()
         self.pair = PairControl(bridge, keeper, self)
-        self.session = ChatSession(
-            bridge, self.pair, store, keeper, later, self.transcript, self.composer, parent=self
-        )
+        self.session = ChatSession(bridge, self.pair, store, keeper, later, self.transcript, self.composer, parent=self)
         self._drawer = False  # the sidebar lies over the transcript
         self._width_class = ""
         self._build()
@@ -126,8 +124,8 @@ class MainWindow(QMainWindow):
         for widget in (self.sidebar, self._side_rule):
             self._columns.addWidget(widget)
         self._columns.addWidget(self._middle, 1)
-        for widget in (self._panel_rule, self.panel):
-            self._columns.addWidget(widget)
+        self._columns.addWidget(self._panel_rule)
+        self._columns.addWidget(self.panel)
         whole = QWidget()
         whole.setProperty("surface", "window")
         outer = QVBoxLayout(whole)
@@ -220,9 +218,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         self.composer.save_now()
         place = self.normalGeometry()
-        self._keeper.change(
-            window=Geometry(place.x(), place.y(), place.width(), place.height(), self.isMaximized())
-        )
+        self._keeper.change(window=Geometry(place.x(), place.y(), place.width(), place.height(), self.isMaximized()))
         acts, self._closing = self._closing, []
         for act in acts:
             act()
@@ -315,10 +311,10 @@ class MainWindow(QMainWindow):
     def _speculation_changed(self, speculation: Speculation) -> None:
         settings = self._keeper.now
         pair = settings.pair(self.pair.target, self.pair.draft or None)
-        parts = {"mode": speculation.mode, "length": speculation.length, "min_confidence": speculation.min_confidence}
-        changed = replace(settings, **parts)
+        mode, length, least = speculation.mode, speculation.length, speculation.min_confidence
+        changed = replace(settings, mode=mode, length=length, min_confidence=least)
         if pair.target:
-            changed = changed.with_pair(replace(pair, **parts))
+            changed = changed.with_pair(replace(pair, mode=mode, length=length, min_confidence=least))
         self._keeper.put(changed)
 
     def _next_mode(self) -> None:

@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 REPLY = 256  # tokens: the reply the promise is about
-GRANT = 3.4  # what such a reply may lose from the start: 1.3 % of it
-_EARLY_SHARE = 0.004  # earned of generation time until then, so that the whole stays below 2 %
-_LATE_SHARE = 0.017  # and thereafter
+GRANT = 3.6  # what such a reply may lose from the start: 1.4 % of it
+_EARLY_SHARE = 0.0025  # earned of generation time until then, so that the whole stays below 2 %
+_LATE_SHARE = 0.0165  # and thereafter
 _LONG_RUN_SHARE = 0.01
 _SAVINGS_CAP = 500.0
 _PROBE_FIRST = 16  # tokens
@@ -33,12 +33,13 @@ class Budget:
     savings: float = GRANT
     balance: float = GRANT
     debt: float = 0.0  # catch-up not yet earned back
+    outlay: float = 0.0  # all such catch-up of this reply
     done: float = 0.0  # units of generation in this reply
 
     def begin_reply(self, expected_tokens: float) -> None:
         scale = min(1.0, max(0.15, expected_tokens / REPLY))
         self.balance = min(scale * GRANT, max(self.savings, 0.0))
-        self.debt = 0.0
+        self.debt = self.outlay = 0.0
         self.done = 0.0
 
     def earn(self, units: float) -> None:
@@ -59,6 +60,7 @@ class Budget:
     def invest(self, units: float) -> None:
         """Feed a drafter more than the reply can pay for: owed by what it wins next."""
         self.debt += units
+        self.outlay += units
         self.savings -= units
 
     def _add(self, units: float) -> None:

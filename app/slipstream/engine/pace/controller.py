@@ -19,12 +19,16 @@ from slipstream.engine.pace.record import PaceRecord
 from slipstream.engine.pace.rounds import Candidate, Choice, Guess, Observation
 
 _HONEST_EVERY = 64  # speculative rounds from one plain step to the next
+_HONEST_FIRST = 12  # the same at first, doubling as they bear out what was believed
 _HONEST_APART = 6  # at least so many, where speculative rounds call the level in doubt
 _HONEST_RUN = 3  # plain steps in a row, once one came out unlike what was believed
 _RATE_MEMORY = 0.96  # of recent tokens and units, per round: about 25 rounds
 _TYPICAL_REPLY = 256.0  # tokens, before any reply was seen
 _PROBE_LENGTH = 4
 _OPTIMISM = 1.5  # standard deviations a probe may hope for
+_FIRST_LENGTH = 4  # tokens, until a record's costs were borne out
+_FIRST_ROUNDS = 4
+_EXPLORE_EVERY = 24  # rounds of a drafter that wins, from one length never tried to the next
 _QUIET = 48  # rounds without a win after which speculation shows as paused
 
 
@@ -38,12 +42,15 @@ class PaceController:
         self._budget = Budget()
         self._typical = _TYPICAL_REPLY
         self._speculation = speculation
-        self._from_record = False
+        self._spec_rounds = 0
+        self._since_explore = 0
+        self._restored = record is not None and record.level_s > 0
         if record is not None:
             self._restore(record)
         self._recent_tokens = self._recent_units = 0.0
         self._since_plain = 0
         self._honest_run = 0
+        self._honest_every = _HONEST_FIRST
         self._since_win = _QUIET
         self._expected: int | None = None
         self._done = 0
@@ -117,7 +124,7 @@ class PaceController:
         if self._fresh:
             return True  # who knows what the machine did since the last reply
         doubted = self._costs.surprised and self._since_plain >= _HONEST_APART
-        return self._since_plain >= _HONEST_EVERY or doubted or self._honest_run > 0
+        return self._since_plain >= self._honest_every or doubted or self._honest_run > 0
 
     def _pinned(self, usable: Sequence[Candidate], depth: int) -> Choice:
         """The pinned length, by the drafter that promises most tokens for its cost."""
@@ -194,7 +201,19 @@ class PaceController:
         rows = self._costs.curve(depth)
         plan = Plan(candidate, drafter, limit, "win", value, rate, rows, per_token)
         plan.outlay = outlay
+        if self._since_explore >= _EXPLORE_EVERY and self._budget.balance > GRANT and not candidate.block:
+            self._explore(plan, chances, depth, limit, value)
         return plan, gain
+
+    def _explore(self, plan: Plan, chances: Sequence[float], depth: int, limit: int, value: float) -> None:
+        """While it wins, try a length never timed, if it would be the best were it as cheap as it may be."""
+        self._since_explore = 0
+        fixed, costs, candidate = self._costs.spec_overhead, plan.drafter.costs, plan.candidate
+        rows = self._costs.hopeful(depth)
+        cost = [fixed + rows[k + 1] + costs.draft(k, block=False, free=candidate.free) for k in range(limit + 1)]
+        k, hoped, _ = best_length(chances, cost, plan.rate, plan.per_token)
+        if hoped > value + 0.03 and not self._costs.measured(k + 1):
+            plan.k_max, plan.reason = k, "probe"
 
     def _probe(self, usable: Sequence[Candidate], depth: int, plain: float, rate: float) -> Plan | None:
         """A round to learn from: due, affordable even if nothing is kept, and not hopeless."""
@@ -210,7 +229,7 @@ class PaceController:
             hope = list(self._chances(candidate, drafter, limit, _OPTIMISM))
             per_token = self._costs.per_sampled_row
             k, value, _ = best_length(hope, cost, rate, per_token)
-            unmeasured = self._costs.count(k + 1) == 0
+            unmeasured = not self._costs.measured(k + 1)
             if value <= 1.0 - rate * plain and not unmeasured:
                 continue
             return Plan(
@@ -218,8 +237,14 @@ class PaceController:
             )
         return None
 
+    @property
+    def _from_record(self) -> bool:
+        return self._restored and self._spec_rounds < _FIRST_ROUNDS
+
     def _limit(self, candidate: Candidate, most: int) -> int:
         limit = min(candidate.k_limit, most, self._max_draft)
+        if self._from_record and self._speculation.mode is Mode.AUTO:
+            limit = min(limit, _FIRST_LENGTH)
         if candidate.free:
             limit = min(limit, len(candidate.guesses))
         if self._expected is not None and self._speculation.mode is Mode.AUTO:
@@ -343,10 +368,14 @@ class PaceController:
         self._recent_units = _RATE_MEMORY * self._recent_units + units
 
     def _after_plain(self, observation: Observation, believed_s: float) -> None:
+        unlike = believed_s > 0 and abs(observation.verify_s / believed_s - 1.0) > 0.12
         if self._honest_run > 0:
             self._honest_run -= 1
-        elif (self._since_plain > 0 or self._fresh) and believed_s > 0 and abs(observation.verify_s / believed_s - 1.0) > 0.12:
+        elif (self._since_plain > 0 or self._fresh) and unlike:
             self._honest_run = _HONEST_RUN - 1
+            self._honest_every = max(self._honest_every // 2, _HONEST_FIRST)
+        elif self._since_plain >= self._honest_every:
+            self._honest_every = min(2 * self._honest_every, _HONEST_EVERY)
         self._since_plain = 0
         self._since_win += 1
 
@@ -368,6 +397,8 @@ class PaceController:
         gain = tokens * plain - units
         drafter.acceptance.learn(observation.guesses, observation.labels)
         self._since_plain += 1
+        self._spec_rounds += 1
+        self._since_explore += 1
         reason = plan.reason if plan is not None else "pinned"
         drafter.trial.pass_by(tokens)
         if reason == "win" and plan is not None:
@@ -397,8 +428,9 @@ class PaceController:
         if steps <= 0:
             return units
         table = drafter.costs.block if block else drafter.costs.step
+        known = 0 if table.hearsay else len(table)
         self._costs.book(table, observation.draft_s / steps)
-        return steps * _tame(units / steps, table.value or 0.0, len(table))
+        return steps * _tame(units / steps, table.value or 0.0, known)
 
     def _drafter(self, candidate: Candidate) -> Drafter:
         found = self._drafters.get(candidate.drafter)
@@ -435,6 +467,11 @@ class PaceController:
     def allowance(self) -> float:
         """What this reply may still lose against plain decoding, in plain steps."""
         return self._budget.balance
+
+    @property
+    def outlay(self) -> float:
+        """What was spent in this reply, beyond that, on feeding drafters a prompt; in plain steps."""
+        return self._budget.outlay
 
     @property
     def state(self) -> str:

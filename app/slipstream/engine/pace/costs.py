@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 
 DEPTH_BINS = 9
 _CHANGED = 1.15
+_CONTRADICTED = 1.35
 _SURPRISES = 3
 _UNLIKE = 0.12
 _PENDING = 256
@@ -26,16 +27,17 @@ _CATCH_UP_SHARE = 0.25  # of a draft step, per token fed: measured 0.24 on a CPU
 
 
 class Robust:
-    """A running mean that one slow reading in four cannot move: the mean of the middle half of the last readings.
+    """A running mean that two slow readings in five cannot move: the mean of the middle fifth of the last readings.
 
     Three readings in a row that are all well off it show a change, not a disturbance: older ones are dropped then.
     """
 
-    __slots__ = ("_readings", "value")
+    __slots__ = ("_readings", "hearsay", "value")
 
-    def __init__(self, window: int = 15, readings: Iterable[float] = ()) -> None:
+    def __init__(self, window: int = 15, readings: Iterable[float] = (), hearsay: bool = False) -> None:
         self._readings: deque[float] = deque(readings, maxlen=window)
         self.value: float | None = None
+        self.hearsay = hearsay and bool(self._readings)  # from a record, not yet borne out by a reading of this run
         self._settle()
 
     def __len__(self) -> int:
@@ -46,6 +48,11 @@ class Robust:
         return tuple(self._readings)
 
     def add(self, reading: float) -> None:
+        if self.hearsay:
+            self.hearsay = False
+            if self.value is not None and not self.value / _CONTRADICTED <= reading <= self.value * _CONTRADICTED:
+                self._readings.clear()
+                self.value = None
         self._readings.append(reading)
         if self.value is not None and len(self._readings) > 3 and self.value > 0:
             late = (self._readings[-1], self._readings[-2], self._readings[-3])
@@ -55,6 +62,7 @@ class Robust:
 
     def clear(self) -> None:
         self._readings.clear()
+        self.hearsay = False
         self.value = None
 
     def _settle(self) -> None:
@@ -63,7 +71,7 @@ class Robust:
             self.value = min(self._readings) if count else None
             return
         ordered = sorted(self._readings)
-        cut = count // 4 if count > 3 else 1
+        cut = max(2 * count // 5, 1)
         middle = ordered[cut : count - cut]
         self.value = sum(middle) / len(middle)
 
@@ -121,6 +129,7 @@ class Costs:
         self.level_s = 0.0
         self._level = Robust()
         self._count: dict[int, int] = {}
+        self._contradictions = 0
         self._surprises: deque[float] = deque(maxlen=_SURPRISES)
         self.surprised = False  # have the last speculative rounds all come out unlike what was known?
         self._rows: dict[tuple[int, int], Robust] = {}  # (depth bin, rows) → units
@@ -157,7 +166,14 @@ class Costs:
                 late = sorted(self._surprises)
                 # all the same way: three of them in one cell would also make that cell forget its past
                 self.surprised = self.surprised or late[-1] < 1 - _UNLIKE or late[0] > 1 + _UNLIKE
+        contradicted = cell.hearsay and cell.value and seconds / self.level_s > _CONTRADICTED * cell.value
         self.book(cell, seconds)
+        if contradicted:
+            self._contradictions += 1
+            if self._contradictions >= 2:  # the record is of another machine, or of other settings
+                for other in self._rows.values():
+                    if other.hearsay:
+                        other.clear()
         self._curves.clear()
 
     def book(self, cell: Robust, seconds: float) -> None:
@@ -206,8 +222,21 @@ class Costs:
         return self.level_s > 0
 
     def count(self, rows: int) -> int:
-        """How often `rows` rows were timed, at any depth."""
+        """How often `rows` rows were timed in this run, at any depth."""
         return self._count.get(rows, 0)
+
+    def measured(self, rows: int) -> bool:
+        """Are `rows` rows known otherwise than by their neighbours?"""
+        return rows == 1 or any(many == rows and len(cell) for (_, many), cell in self._rows.items())
+
+    def hopeful(self, depth: int) -> list[float]:
+        """The curve with every row count not measured taken to cost no more than the next fewer that was."""
+        out = list(self.curve(depth))
+        known = {many for (_, many), cell in self._rows.items() if len(cell)}
+        for rows in range(2, len(out)):
+            if rows not in known:
+                out[rows] = min(out[rows], out[rows - 1])
+        return out
 
     def _measured(self, where: int, rows: int) -> float | None:
         """Units for `rows` rows at this depth, or at the nearest depth where they were measured better."""
@@ -236,9 +265,10 @@ class Costs:
         measured = {rows: self._measured(where, rows) for rows in {many for _, many in self._rows}}
         known = sorted((rows, units) for rows, units in measured.items() if units is not None)
         bound = math.inf
+        few = {many for many in measured if sum(len(c) for (_, m), c in self._rows.items() if m == many) < 3}
         for index in range(len(known) - 1, -1, -1):
             rows, units = known[index]
-            if self.count(rows) < 3 and rows > 1:  # read too seldom to be believed dearer than more rows are
+            if self.count(rows) < 3 and rows > 1 and rows in few:  # read too seldom to be believed dearer than more rows are
                 known[index] = (rows, units := min(units, bound))
             bound = min(bound, units)
         known.insert(0, (1, 1.0))
@@ -287,12 +317,11 @@ class Costs:
         self.settled = True
         self._count[1] = 3
         for bin_, many, readings in rows:
-            self._rows[bin_, many] = Robust(readings=readings)
-            self._count[many] = self._count.get(many, 0) + len(readings)
+            self._rows[bin_, many] = Robust(readings=readings, hearsay=True)
         self._curves.clear()
 
 
 def restore_catch_up(costs: DraftCosts, sizes: Mapping[int, tuple[float, ...]]) -> None:
     """Put recorded catch-up costs (by bit length of the count, units a token) back."""
     for size, readings in sizes.items():
-        costs.catch_up[size] = Robust(7, readings)
+        costs.catch_up[size] = Robust(7, readings, hearsay=True)

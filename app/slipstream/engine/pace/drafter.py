@@ -60,8 +60,8 @@ class Drafter:
         )
 
     def restore(self, record: DrafterRecord) -> None:
-        self.costs.step = Robust(readings=record.step)
-        self.costs.block = Robust(readings=record.block)
+        self.costs.step = Robust(readings=record.step, hearsay=True)
+        self.costs.block = Robust(readings=record.block, hearsay=True)
         restore_catch_up(self.costs, dict(record.catch_up))
         self.acceptance.seen.from_numbers(record.seen, doubt=0.1)
         self.acceptance.ahead.from_numbers(record.ahead, doubt=0.1)

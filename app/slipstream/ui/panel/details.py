@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
@@ -10,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 from slipstream.domain.protocol import DeviceInfo, Loaded
 from slipstream.domain.rounds import Totals
 from slipstream.ui.panel.verdict import gib, memory_size, percent, three
+from slipstream.ui.theme import px
 from slipstream.ui.widgets.bars import Legend, Segment, StackedBar
 from slipstream.ui.widgets.chips import label
 from slipstream.ui.widgets.sparkline import Sparkline
@@ -27,7 +29,8 @@ class Details(QWidget):
         super().__init__(parent)
         self.setProperty("surface", "window")
         column = QVBoxLayout(self)
-        column.setContentsMargins(0, 4, 0, 16)
+        column.setContentsMargins(16, 4, 0, 16)
+        self.setFixedWidth(px(320))  # the scroll bar stands in the panel's right margin
         column.setSpacing(16)
         self._mean, self.tape = label(role="secondary", tone="1"), RoundsTape()
         self._plain, self.sparkline = label(role="caption", tone="2"), Sparkline()
@@ -80,7 +83,8 @@ class Details(QWidget):
         else:
             self._memory.setText(memory_size(used))
         self.memory_bar.show_segments(_tr("Memory"), parts, float(capacity))
-        self.memory_legend.show_segments(parts)
+        # the heading names the unit; here only figures fit beside the names
+        self.memory_legend.show_segments([replace(part, text=gib(part.value)) for part in parts])
         self.memory_legend.setVisible(bool(parts))
 
     def show_loaded(self, loaded: Loaded) -> None:

@@ -26,6 +26,7 @@ class GaugeFacts:
     totals: Totals | None = None
     break_even: float = 0.0
     idle_word: str = ""
+    paused: bool = False
 
 
 def _tr(text: str) -> str:
@@ -84,7 +85,7 @@ class Gauges(QWidget):
             unit=_tr("tokens/s"),
             reference_text=_tr("plain {rate}").format(rate=three(plain)) if plain else "",
         )
-        self._show_badge(ratio, facts.idle_word)
+        self._show_badge(ratio, facts.idle_word, facts.paused)
         if rate is None:
             words = _tr("Speed, not measured yet")
         elif ratio is None or facts.idle_word:
@@ -96,13 +97,13 @@ class Gauges(QWidget):
         told = _tr("Slate: what the target does alone. Teal: what the draft adds. The mark: plain decoding.")
         self.speed.show_state(state, words, told)
 
-    def _show_badge(self, ratio: float | None, idle_word: str) -> None:
+    def _show_badge(self, ratio: float | None, idle_word: str, paused: bool) -> None:
         if idle_word:
-            self.badge.show_text(idle_word)
+            self.badge.show_text(idle_word, "", "pause" if paused else "")
         elif ratio is None:
             self.badge.show_text("")
         elif ratio < 0.97:
-            self.badge.show_text(f"⚠ {ratio:.2f}×", "warn")
+            self.badge.show_text(f"{ratio:.2f}×", "warn", "triangle-alert")
         else:
             self.badge.show_text(f"{ratio:.2f}×", "good" if ratio > 1.03 else "")
 

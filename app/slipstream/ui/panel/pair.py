@@ -354,12 +354,15 @@ def _joint(view: PairView) -> tuple[str, str, str, str]:
     return "", "", _tr("The target works alone") if view.loaded and not view.drafters else "", "2"
 
 
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
+
+
 def _match_words(view: PairView) -> str:
     if view.target and view.draft and view.target.info and view.draft.info:
         ratio = times_smaller(view.target.info, view.draft.info)
         if ratio is not None and ratio >= 1.05:
-            number = f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
-            return _tr("Same tokenizer, {ratio}× smaller").format(ratio=number)
+            return _tr("Same tokenizer, {ratio}× smaller").format(ratio=_times(ratio))
     return _tr("Same tokenizer")
 
 
@@ -386,7 +389,7 @@ def _checks(view: PairView) -> tuple[tuple[bool, str], ...]:
             (
                 ratio > 1,
                 _tr("{ratio}× fewer weights: {draft} against {target} GiB").format(
-                    ratio=three(ratio), draft=gib(draft.size_bytes), target=gib(target.size_bytes)
+                    ratio=_times(ratio), draft=gib(draft.size_bytes), target=gib(target.size_bytes)
                 ),
             )
         )

@@ -70,9 +70,13 @@ class SlipstreamPanel(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setFixedWidth(px(WIDTH))
         self.setAccessibleName(self.tr("Slipstream panel"))
-        column = QVBoxLayout(self)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.setSpacing(0)
+        column = QVBoxLayout()
         column.setContentsMargins(16, 0, 16, 0)
         column.setSpacing(0)
+        outer.addLayout(column)
         column.addWidget(self._header())
         self.length_row = self._length_row()
         column.addWidget(self.length_row)
@@ -88,8 +92,7 @@ class SlipstreamPanel(QWidget):
             column.addWidget(widget)
             column.addSpacing(space)
         self.details_button = QPushButton(self.tr("Details"))
-        self.details_button.setProperty("kind", "row")
-        self.details_button.setProperty("size", "small")
+        self.details_button.setProperty("kind", "disclosure")
         self.details_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.details_button.clicked.connect(lambda: self._toggle_details(not self.details_open))
         column.addWidget(self.details_button)
@@ -100,9 +103,9 @@ class SlipstreamPanel(QWidget):
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._scroll.setWidget(self.details)
-        column.addWidget(self._scroll, 1)
+        outer.addWidget(self._scroll, 1)
         self._rest = QWidget()  # takes the room of closed details
-        column.addWidget(self._rest, 1)
+        outer.addWidget(self._rest, 1)
         self.set_details_open(False)
 
     def _header(self) -> QWidget:
@@ -132,7 +135,7 @@ class SlipstreamPanel(QWidget):
         self.length = QSpinBox()
         self.length.setRange(1, LONGEST_DRAFT)
         self.length.setValue(self._speculation.length)
-        self.length.setProperty("size", "small")
+        self.length.setProperty("fit", "small")
         self.length.setSuffix(self.tr(" tokens"))
         self.length.setAccessibleName(self.tr("Draft length in tokens"))
         self.length.valueChanged.connect(self._pick_length)
@@ -371,7 +374,15 @@ class SlipstreamPanel(QWidget):
         else:
             word = self.tr("paused") if self._state == "paused" else ""
         self.gauges.show_facts(
-            GaugeFacts(rate, self._plain, self._maximum, totals, self._break_even, word if rate is not None else "")
+            GaugeFacts(
+                rate,
+                self._plain,
+                self._maximum,
+                totals,
+                self._break_even,
+                word if rate is not None else "",
+                paused=self._state == "paused",
+            )
         )
         length = mean_of_last(self._recent)
         self.details.show_totals(totals, length, self._speculation.mode is Mode.AUTO, self._plain)

@@ -16,14 +16,14 @@ from slipstream.ui.widgets.motion import Pacer
 HOLD_S = 2.0  # a verdict stands this long
 _LOOKS = {  # surface, icon, token of the icon
     Kind.SAVES: ("good", "wind", "accent.text"),
-    Kind.NO_DIFFERENCE: ("sunken", "equal", "text.2"),
+    Kind.NO_DIFFERENCE: ("card", "equal", "text.2"),
     Kind.COSTS: ("warn", "triangle-alert", "warn.text"),
     Kind.PAUSED: ("warn", "circle-pause", "warn.text"),
-    Kind.MEASURING: ("sunken", "loader", "text.2"),
-    Kind.OFF: ("sunken", "circle-off", "text.2"),
-    Kind.INACTIVE: ("sunken", "circle-off", "text.2"),
-    Kind.READY: ("sunken", "wind", "text.2"),
-    Kind.EMPTY: ("sunken", "info", "text.2"),
+    Kind.MEASURING: ("card", "loader", "text.2"),
+    Kind.OFF: ("card", "circle-off", "text.2"),
+    Kind.INACTIVE: ("card", "circle-off", "text.2"),
+    Kind.READY: ("card", "wind", "text.2"),
+    Kind.EMPTY: ("card", "info", "text.2"),
     Kind.TROUBLE: ("bad", "unlink", "bad.text"),
 }
 Offer = tuple[str, Callable[[], None]]
@@ -39,6 +39,7 @@ class VerdictCard(QFrame):
         self._wanted = Verdict(Kind.EMPTY, "")
         self._shown = Verdict(Kind.EMPTY, "")
         self._offers: tuple[Offer, ...] = ()
+        self._offered: tuple[Offer, ...] = ()
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 10, 12, 10)
@@ -48,14 +49,18 @@ class VerdictCard(QFrame):
         self._sentence, self._numbers = label(role="strong"), label(role="secondary", tone="2")
         for part in (self._sentence, self._numbers):
             part.setWordWrap(True)
-        self._buttons = QHBoxLayout()
+        self._offer_row = QWidget()  # an empty layout in its place would upset the widths of the others
+        self._buttons = QHBoxLayout(self._offer_row)
         self._buttons.setContentsMargins(0, 6, 0, 0)
         self._buttons.setSpacing(8)
         words = QVBoxLayout()
         words.setSpacing(2)
         words.addWidget(self._sentence)
         words.addWidget(self._numbers)
-        words.addLayout(self._buttons)
+        words.addWidget(self._offer_row)
+        words.addStretch(1)
+        self._offer_row.hide()
+        self.setMinimumHeight(px(80))  # two lines and figures: what is below stays where it is
         row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignTop)
         row.addLayout(words, 1)
         self._pacer = Pacer(HOLD_S, self._draw, self)
@@ -74,11 +79,11 @@ class VerdictCard(QFrame):
             self._pacer.poke()
 
     def _draw(self) -> None:
-        if self._wanted == self._shown and self._buttons.count() == len(self._offers):
+        if self._wanted == self._shown and self._offers == self._offered:
             return
         news = self._wanted.sentence != self._shown.sentence or self._wanted.kind is not self._shown.kind
         self._shown = verdict = self._wanted
-        self._sentence.setText(verdict.sentence)
+        self._sentence.setText(verdict.sentence.removesuffix("."))  # a headline
         self._numbers.setText(verdict.numbers)
         self._numbers.setVisible(bool(verdict.numbers))
         set_prop(self, "surface", _LOOKS[verdict.kind][0])
@@ -94,6 +99,7 @@ class VerdictCard(QFrame):
         self._icon.setPixmap(pixmap(icon, token, px(18)))
 
     def _draw_offers(self) -> None:
+        self._offered = self._offers
         while (item := self._buttons.takeAt(0)) is not None:
             gone: QObject | None = item.widget()
             if isinstance(gone, QWidget):
@@ -102,11 +108,12 @@ class VerdictCard(QFrame):
         for index, (text, act) in enumerate(self._offers):
             button = QPushButton(text)
             button.setProperty("kind", "primary" if index == 0 else "secondary")
-            button.setProperty("size", "small")
+            button.setProperty("fit", "small")
             button.clicked.connect(lambda _=False, act=act: act())
             self._buttons.addWidget(button)
         if self._offers:
             self._buttons.addStretch(1)
+        self._offer_row.setVisible(bool(self._offers))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

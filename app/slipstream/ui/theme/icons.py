@@ -27,10 +27,10 @@ def pixmap(
     found = QPixmap()
     if QPixmapCache.find(key, found):
         return found
+    source = QByteArray(svg_text(name, shown.css(token)).encode())
     made = _blank(size, ratio)
     painter = QPainter(made)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    source = QByteArray(svg_text(name, shown.css(token)).encode())
     QSvgRenderer(source).render(painter, QRectF(0, 0, size, size))
     painter.end()
     QPixmapCache.insert(key, made)

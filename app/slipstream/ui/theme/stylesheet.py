@@ -1,9 +1,13 @@
 """The style sheet of a theme, generated from its tokens.
 
-Widgets choose their look with dynamic properties: `kind` on buttons ("primary", "secondary", "ghost", "danger",
-"icon", "link", "toggle", "row"), `surface` on frames ("canvas", "window", "raised", "sunken", "card", "composer",
-"good", "warn", "bad"), `role` on labels (the roles of `fonts.ROLES` plus "good", "warn", "bad" for their colour as
-`tone`), `size` on buttons ("small", "large"), `error` on fields, `state` on progress bars ("paused", "warn", "bad").
+Widgets choose their look with dynamic properties:
+
+- buttons `kind`: "primary", "secondary", "ghost", "danger", "icon", "link", "toggle", "row", "rail", "segment",
+  "disclosure"; `fit`: "small", "large", also on spin boxes (QWidget owns the name `size`);
+- frames `surface`: "canvas", "window", "raised", "sunken", "card", "popover", "composer" (with `focused`), "good",
+  "warn", "bad"; `line`: "h", "v";
+- labels `role`: those of `fonts.ROLES` and "badge"; `tone`: "1", "2", "3", "good", "warn", "bad";
+- fields `error`, text fields `bare`, progress bars `state`: "paused", "warn", "bad".
 """
 
 from __future__ import annotations
@@ -58,9 +62,9 @@ QPushButton:hover, QToolButton:hover { background: {bg.hover}; }
 QPushButton:pressed, QToolButton:pressed { background: {bg.selected}; }
 QPushButton:focus, QToolButton:focus { border: 2px solid {focus}; padding: 0 10px; min-height: {control_focus}px; }
 QPushButton:disabled, QToolButton:disabled { color: {text.3}; border-color: {line.subtle}; background: transparent; }
-QPushButton[size="small"], QToolButton[size="small"] { min-height: {small}px; padding: 0 9px; }
-QPushButton[size="small"]:focus { min-height: {small_focus}px; padding: 0 8px; }
-QPushButton[size="large"] { min-height: {large}px; padding: 0 15px; }
+QPushButton[fit="small"], QToolButton[fit="small"] { min-height: {small}px; padding: 0 9px; }
+QPushButton[fit="small"]:focus { min-height: {small_focus}px; padding: 0 8px; }
+QPushButton[fit="large"] { min-height: {large}px; padding: 0 15px; }
 
 QPushButton[kind="primary"], QToolButton[kind="primary"] {
   background: {accent}; color: {on.accent}; border-color: {accent};
@@ -93,16 +97,17 @@ QPushButton[kind="icon"]:focus, QToolButton[kind="icon"]:focus {
   min-height: {control_focus}px; max-height: {control_focus}px;
 }
 QPushButton[kind="icon"]:checked, QToolButton[kind="icon"]:checked { background: {bg.selected}; }
-QPushButton[kind="icon"][size="small"], QToolButton[kind="icon"][size="small"] {
+QPushButton[kind="icon"][fit="small"], QToolButton[kind="icon"][fit="small"] {
   min-width: {small}px; max-width: {small}px; min-height: {small}px; max-height: {small}px; padding: 0;
 }
-QPushButton[kind="icon"][size="small"]:focus, QToolButton[kind="icon"][size="small"]:focus {
+QPushButton[kind="icon"][fit="small"]:focus, QToolButton[kind="icon"][fit="small"]:focus {
   min-width: {small_focus}px; max-width: {small_focus}px; min-height: {small_focus}px; max-height: {small_focus}px;
 }
 QToolButton::menu-indicator, QPushButton::menu-indicator { image: none; width: 0; }
 
 QPushButton[kind="link"] {
   border: none; padding: 0 2px; min-height: 0; color: {accent.text}; text-decoration: underline; border-radius: 4px;
+  font-size: {f.secondary}px;
 }
 QPushButton[kind="link"]:hover { color: {text.1}; background: transparent; }
 QPushButton[kind="link"]:focus { border: 2px solid {focus}; padding: 0; min-height: 0; }
@@ -127,6 +132,12 @@ QPushButton[kind="segment"]:focus {
   border: 2px solid {focus}; padding: 0 10px; min-height: {segment_focus}px;
 }
 QPushButton[kind="segment"]:disabled { color: {text.3}; border-color: {line.subtle}; background: transparent; }
+
+QPushButton[kind="disclosure"] {
+  border: 2px solid transparent; padding: 0; text-align: left; color: {text.2}; min-height: {small}px;
+}
+QPushButton[kind="disclosure"]:hover { background: transparent; color: {text.1}; }
+QPushButton[kind="disclosure"]:focus { border: 2px solid {focus}; padding: 0; min-height: {small}px; }
 
 QPushButton[kind="row"], QToolButton[kind="row"] {
   border-color: transparent; text-align: left; padding: 0 7px; font-weight: 400; color: {text.2};
@@ -178,8 +189,8 @@ QSpinBox::down-button, QDoubleSpinBox::down-button {
 }
 QSpinBox::up-arrow, QDoubleSpinBox::up-arrow { {img.up} width: 10px; height: 10px; }
 QSpinBox::down-arrow, QDoubleSpinBox::down-arrow { {img.down} width: 10px; height: 10px; }
-QSpinBox[size="small"] { min-height: {small}px; padding: 0 4px 0 8px; }
-QSpinBox[size="small"]:focus { min-height: {small_focus}px; padding: 0 3px 0 7px; }
+QSpinBox[fit="small"] { min-height: {small}px; padding: 0 4px 0 8px; }
+QSpinBox[fit="small"]:focus { min-height: {small_focus}px; padding: 0 3px 0 7px; }
 
 QCheckBox, QRadioButton { spacing: 8px; background: transparent; }
 QCheckBox::indicator, QRadioButton::indicator {
@@ -272,6 +283,7 @@ def stylesheet(theme: Theme, glyphs: Mapping[str, str] | None = None) -> str:
     for name, height in (("control", 30), ("small", 26), ("large", 38), ("row", 32), ("segment", 22)):
         values[name] = str(px(height))
         values[f"{name}_focus"] = str(px(height) - 2)
+    values["badge"] = str(px(12) + 10)
     values |= {f"f.{role}": str(max(1, px(size))) for role, (_, size, _) in ROLES.items()}
     values["scroll"] = theme.css("track" if not theme.high_contrast else "line.control")
     values["on.bad"] = "#1F0704" if theme.dark else "#FFFFFF"
@@ -295,7 +307,8 @@ def _roles() -> str:
     chip = (
         'QLabel[role="chip"], QLabel[role="badge"] {'
         " background: {track}; color: {text.2}; border-radius: 4px; padding: 2px 6px; }\n"
-        'QLabel[role="badge"] { font-size: {f.caption}px; font-weight: 600; }'
+        'QLabel[role="badge"] { font-size: {f.caption}px; font-weight: 600; }\n'
+        'QLabel[role="badge"][iconic="true"] { padding: 2px 6px 2px {badge}px; }'
     )
     beds = "\n".join(
         f'QLabel[role="badge"][tone="{tone}"] {{ background: {{{bed}}}; }}'

@@ -179,7 +179,9 @@ class _CodeText(QPlainTextEdit):
         lines = self.blockCount()
         bar = self.horizontalScrollBar()
         extra = bar.sizeHint().height() if bar.maximum() > 0 else 0
-        wanted = int(QFontMetricsF(self.font()).lineSpacing() * lines + 2 * self.document().documentMargin() + extra + 1)
+        wanted = int(
+            QFontMetricsF(self.font()).lineSpacing() * lines + 2 * self.document().documentMargin() + extra + 1
+        )
         if self.height() != wanted or self.minimumHeight() != wanted:
             self.setFixedHeight(wanted)
 

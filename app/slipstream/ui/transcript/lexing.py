@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
-from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType, is_token_subtype
 from pygments.util import ClassNotFound
 
 LineSpans = tuple[tuple[int, int, str], ...]  # start and length in UTF-16 units, as Qt counts, and the kind
@@ -29,7 +29,7 @@ def lex(language: str, source: str) -> list[LineSpans]:
         return [() for _ in range(source.count("\n") + 1)]
     column = 0
     for _, token, text in lexer.get_tokens_unprocessed(source):
-        kind = next((name for parent, name in _KINDS if token in parent), "")
+        kind = next((name for parent, name in _KINDS if is_token_subtype(token, parent)), "")
         for index, part in enumerate(text.split("\n")):
             if index:
                 lines.append([])

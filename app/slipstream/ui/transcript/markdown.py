@@ -132,9 +132,7 @@ class MarkdownView(QWidget):
         return at + 1, index + 1
 
     def _takes_more(self, group: _Group, piece: Piece) -> bool:
-        return (
-            isinstance(piece, Para) and isinstance(group.widget, Prose) and group.widget.length <= _PROSE_CHARACTERS
-        )
+        return isinstance(piece, Para) and isinstance(group.widget, Prose) and group.widget.length <= _PROSE_CHARACTERS
 
     def _group(self, at: int, kind: type[Prose] | type[TableView] | type[CodeBlock], index: int) -> _Group:
         """Group `at`, made new where there is none of this kind. A widget in use is kept: text selected in it too."""

@@ -62,6 +62,7 @@ class UserMessage(QWidget):
         self._text = FlowText(role="transcript")
         self._text.setAccessibleName(self.tr("You wrote"))
         inner = QVBoxLayout(self._bubble)
+        self._inner = inner
         inner.setContentsMargins(px(14), px(9), px(14), px(9))
         inner.addWidget(self._text)
         row = QHBoxLayout(self)
@@ -86,7 +87,7 @@ class UserMessage(QWidget):
         self._narrow()
 
     def _narrow(self) -> None:
-        margins = self._bubble.layout().contentsMargins()
+        margins = self._inner.contentsMargins()
         edges = margins.left() + margins.right()
         most = min(px(_BUBBLE), max(px(200), self.width() or px(_BUBBLE))) - edges
         document = self._text.document()
@@ -403,7 +404,7 @@ class AssistantMessage(QWidget):
 
 
 def figures_of(totals: Totals | None) -> str:
-    """"46.1 tokens/s · 1.77× · 68 % accepted · 402 tokens in 8.7 s": what is known of it."""
+    """ "46.1 tokens/s · 1.77× · 68 % accepted · 402 tokens in 8.7 s": what is known of it."""
     if totals is None or not totals.tokens:
         return ""
     parts: list[str] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
@@ -71,7 +71,8 @@ class Transcript(QScrollArea):
 
     def rows(self) -> list[Row]:
         """The widgets shown, oldest first."""
-        found = (self._rows.itemAt(i).widget() for i in range(self._rows.count()))
+        items = (self._rows.itemAt(i) for i in range(self._rows.count()))
+        found = (item.widget() for item in items if item is not None)
         return [row for row in found if isinstance(row, UserMessage | AssistantMessage | Card)]
 
     def clear(self) -> None:
@@ -167,7 +168,9 @@ class Transcript(QScrollArea):
         self._latest.setVisible(not self._follow and self.verticalScrollBar().maximum() > 0)
         self._latest.adjustSize()
         where = self.viewport().geometry()
-        self._latest.move(where.center().x() - self._latest.width() // 2, where.bottom() - self._latest.height() - px(8))
+        self._latest.move(
+            where.center().x() - self._latest.width() // 2, where.bottom() - self._latest.height() - px(8)
+        )
         self._latest.raise_()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -204,8 +207,8 @@ class Transcript(QScrollArea):
         return row
 
     def _wire(self, row: AssistantMessage) -> AssistantMessage:
-        def pass_on(signal: Signal) -> Callable[[], None]:
-            return lambda: signal.emit(row.message_id)  # type: ignore[attr-defined]
+        def pass_on(signal: SignalInstance) -> Callable[[], None]:
+            return lambda: signal.emit(row.message_id)
 
         row.linkAsked.connect(self.linkAsked)
         row.againAsked.connect(pass_on(self.againAsked))

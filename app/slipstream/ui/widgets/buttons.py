@@ -27,7 +27,7 @@ class IconButton(QToolButton):
         self._icon = (name, token, size)
         self.setProperty("kind", "icon")
         if small:
-            self.setProperty("size", "small")
+            self.setProperty("fit", "small")
         self.setToolTip(text)
         self.setAccessibleName(text)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)

@@ -50,7 +50,8 @@ class RoundsTape(QWidget):
         theme = current()
         accent, slate, hollow = theme.color("accent"), theme.color("target"), theme.color("text.3")
         rows = max([ROWS, *(1 + kept + dropped for kept, dropped in self._rounds)])
-        pitch_x = (self.width() - CELL_WIDTH) / (COLUMNS - 1)
+        wide = px(1000) * CELL_WIDTH / 1000
+        pitch_x = (self.width() - wide) / (COLUMNS - 1)
         pitch_y = (self.height() - 1 + GAP) / rows
         cell = max(1.5, pitch_y - GAP)
         first = COLUMNS - len(self._rounds)
@@ -58,20 +59,20 @@ class RoundsTape(QWidget):
             x, y = (first + index) * pitch_x, self.height() - 0.5 - cell
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(slate)
-            painter.drawRect(QRectF(x, y, CELL_WIDTH, cell))
+            painter.drawRect(QRectF(x, y, wide, cell))
             painter.setBrush(accent)
             for guess in range(kept):
-                box = QRectF(x, y - (guess + 1) * pitch_y, CELL_WIDTH, cell)
+                box = QRectF(x, y - (guess + 1) * pitch_y, wide, cell)
                 painter.drawRoundedRect(box, cell / 2, cell / 2)
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(hollow, 1))
             for guess in range(kept, kept + dropped):
-                box = QRectF(x + 0.5, y - (guess + 1) * pitch_y + 0.5, CELL_WIDTH - 1, cell - 1)
+                box = QRectF(x + 0.5, y - (guess + 1) * pitch_y + 0.5, wide - 1, cell - 1)
                 painter.drawRoundedRect(box, (cell - 1) / 2, (cell - 1) / 2)
         if not self._rounds:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(theme.color("track"))
             for index in range(COLUMNS):
-                painter.drawRect(QRectF(index * pitch_x, self.height() - 0.5 - cell, CELL_WIDTH, cell))
+                painter.drawRect(QRectF(index * pitch_x, self.height() - 0.5 - cell, wide, cell))
         if self.hasFocus():
             focus_ring(painter, QRectF(self.rect()).adjusted(1, 1, -1, -1))
