@@ -24,6 +24,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -44,6 +45,14 @@ RUN_LOCK, TEST_LOCK, BUILD_LOCK = "requirements.lock", "requirements-dev.lock", 
 def in_venv(venv: Path, name: str, platform: str) -> Path:
     """Path of a program in an environment."""
     return venv / "Scripts" / f"{name}.exe" if platform == "win32" else venv / "bin" / name
+
+
+def block(lock: Path, package: str) -> str:
+    """One package's lines of a lock file: its version and hashes."""
+    found = re.search(rf"^{package}==.*(?:\n[ \t]+--hash=.*)+", lock.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise Stop(f"{lock.name} does not hold {package} with its hashes: run `bootstrap.py lock`.")
+    return found[0] + "\n"
 
 
 class Checkout:
@@ -104,14 +113,26 @@ class Checkout:
         if is_other_backend:  # the same version for another back end looks like the same package to uv
             follow([*pip, "uninstall", *there, "llama-cpp-python"], self.log, "The old engine could not be removed")
         build = ["--build-constraints", str(self.root / BUILD_LOCK)]
-        follow(
-            [*pip, "sync", *there, "--require-hashes", *build, *self.cmake_settings(backend), str(self.root / lock)],
-            self.log,
-            "Setting up failed",
-            label="Setting up (the first time takes minutes)",
-        )
+        hashed = [*there, "--require-hashes", *build, *self.cmake_settings(backend)]
+        self.install_engine([*pip, "install", "--no-deps", *hashed], lock)
+        sync = [*pip, "sync", *hashed, str(self.root / lock)]
+        follow(sync, self.log, "Setting up failed", label="Fetching libraries")
         own = [*pip, "install", *there, "--no-deps", *build, "-e", str(self.root)]
         follow(own, self.log, "Slipstream itself could not be installed")
+
+    def install_engine(self, install: list[str], lock: str) -> None:
+        """llama-cpp-python alone and first, without the network if uv can: asked over the network, an index (a company's
+        mirror, say) that forbids caching makes uv compile again what it has compiled already."""
+        wanted = self.venv / "engine.lock"
+        wanted.write_text(block(self.root / lock, "llama-cpp-python"), encoding="utf-8")
+        failure, label = "The engine could not be set up", "Setting up the engine (the first time takes minutes)"
+        try:
+            return follow([*install, "--offline", "-r", str(wanted)], self.log, failure, label)
+        except Stop:
+            if "*** CMake" in self.log.read_text(encoding="utf-8", errors="replace"):
+                raise  # it did compile: the network would not mend that
+        self.log.unlink(missing_ok=True)
+        follow([*install, "-r", str(wanted)], self.log, failure, label)
 
     def works(self) -> bool:
         """Is there an environment whose Python starts? One may be half made, or its Python may have been removed."""

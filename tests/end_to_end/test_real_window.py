@@ -40,7 +40,7 @@ class Desk:
 
     def open(self) -> MainWindow:
         settings_store = SettingsStore(self.folder / "settings.json")
-        settings, _ = settings_store.load()
+        settings_store.load()
         host = make_host(self.folder / "pace.json", in_process=False)
         assert isinstance(host, ProcessHost)
         self.host = host

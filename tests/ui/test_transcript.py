@@ -301,8 +301,8 @@ def test_following_lets_go_and_comes_back(qtbot: QtBot, dressed: ThemeManager) -
 
 
 def test_a_fast_long_stream_never_holds_the_window(qtbot: QtBot, dressed: ThemeManager) -> None:
-    """20,000 tokens at 500 a second, in frames of 33 ms but with no pause between them. The design asks for gaps
-    under 100 ms; the margin here is wide, since other programs may share the processor."""
+    """20,000 tokens at 500 a second, in frames of 33 ms but with no pause between them: no frame may take 100 ms.
+    Counted in processor time of this thread, since other programs may share the processor."""
     view = Transcript()
     qtbot.addWidget(view)
     view.resize(800, 700)
@@ -315,15 +315,16 @@ def test_a_fast_long_stream_never_holds_the_window(qtbot: QtBot, dressed: ThemeM
     assert len(source) > 60_000
     gaps: list[float] = []
     for at in range(0, len(source), 66):
-        started = time.perf_counter()
+        started = time.thread_time()
         row.append("answer", source[at : at + 66])
         QApplication.processEvents()
-        gaps.append(time.perf_counter() - started)
+        gaps.append(time.thread_time() - started)
     row.end("")
     gaps.sort()
     assert row.source == source
-    assert gaps[len(gaps) // 2] < 0.05
-    assert gaps[int(len(gaps) * 0.99)] < 0.25
+    assert gaps[len(gaps) // 2] < 0.033  # keeps up with the stream
+    assert gaps[int(len(gaps) * 0.998)] < 0.1
+    print(f"median {1000 * gaps[len(gaps) // 2]:.1f} ms, longest {1000 * gaps[-1]:.1f} ms")
 
 
 def test_themes_change_without_losing_text(qtbot: QtBot, dressed: ThemeManager) -> None:

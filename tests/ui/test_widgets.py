@@ -50,12 +50,16 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def host(qapp: QApplication, qtbot: QtBot) -> QWidget:
-    """A shown window, in the light theme."""
+@pytest.fixture(scope="module")
+def dressed(qapp: QApplication) -> None:
     manager = ThemeManager(qapp)
     manager.set_preference("light")
     manager.apply(qapp)
+
+
+@pytest.fixture
+def host(dressed: None, qtbot: QtBot) -> QWidget:
+    """A shown window, in the light theme."""
     made = QWidget()
     made.resize(400, 200)
     qtbot.addWidget(made)

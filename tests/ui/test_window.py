@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
 from scripted_engine import N_CTX, ScriptedEngine
@@ -78,8 +78,13 @@ class Desk:
     def stored(self) -> tuple[StoredMessage, ...]:
         return self.store.load_messages(self.window.session.chat_id).result(5)
 
-    def reopen(self) -> MainWindow:
+    def close(self) -> None:
         self.window.close()
+        self.window.deleteLater()  # or every later change of the theme would dress it again
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+
+    def reopen(self) -> MainWindow:
+        self.close()
         return self.open()
 
 
@@ -90,7 +95,7 @@ def desk(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> Iterator[Desk]:
     made = Desk(qtbot, tmp_path, theme)
     made.open()
     yield made
-    made.window.close()
+    made.close()
 
 
 def click(desk: Desk, parent: object, text: str) -> None:
@@ -280,6 +285,16 @@ def test_unsent_text_is_kept_for_each_chat_and_over_a_restart(desk: Desk) -> Non
     desk.until(lambda: desk.window.composer.text == "half a thought")
     window = desk.reopen()
     desk.until(lambda: window.composer.text == "half a thought")
+
+
+def test_a_chat_in_which_nothing_was_said_leaves_no_trace(desk: Desk) -> None:
+    desk.load()
+    edit = desk.window.composer.findChild(QPlainTextEdit)
+    desk.qtbot.keyClicks(edit, "hm")
+    desk.until(lambda: len(desk.window.sidebar.chat_ids()) == 1)  # what is typed is kept, so there is a chat
+    desk.window.composer.set_text("")
+    desk.window.new_chat()
+    desk.until(lambda: desk.window.sidebar.chat_ids() == [])
 
 
 def test_deleting_a_chat_can_be_undone(desk: Desk) -> None:

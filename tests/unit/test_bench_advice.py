@@ -130,6 +130,9 @@ def test_pinning_is_advised_only_where_it_beats_auto() -> None:
     assert "draft length of 3" in advice.title
     behind = rows(code={"auto": rated(4.0), "fixed_3": fixed(3, 3, draft=0.1)})
     assert one(advise(behind, TARGET, DRAFT), "keep auto").tone is Tone.GOOD
+    losing = advise(rows(code={"auto": rated(0.9), "fixed_3": fixed(3, 0, draft=0.1)}), TARGET, DRAFT)
+    assert not kinds(losing) & {"pin", "keep auto"}
+    assert "Turn speculation off" in one(losing, "small gain").text
 
 
 def test_a_draft_that_never_drafts_is_told() -> None:

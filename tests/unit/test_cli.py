@@ -235,9 +235,9 @@ def test_interrupts_are_counted_and_the_third_is_raised() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def interrupting(host: ScriptedHost, at: tuple[int, ...]) -> None:
+def interrupting(host: ScriptedHost, at: tuple[int, ...], number: signal.Signals = signal.SIGINT) -> None:
     waits = iter(range(10_000))
-    host.on_wait = lambda: signal.raise_signal(signal.SIGINT) if next(waits) in at else None
+    host.on_wait = lambda: signal.raise_signal(number) if next(waits) in at else None
 
 
 def test_ctrl_c_stops_the_reply_and_keeps_its_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,9 +260,12 @@ def test_a_second_ctrl_c_quits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert host.closed
 
 
-def test_bench_interrupted_reports_what_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_bench_interrupted_reports_what_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
     host = ScriptedHost()
-    interrupting(host, (20,))
+    interrupting(host, (20,), number)
     path = tmp_path / "out.json"
     assert run_bench(f"--json {path}", host) == 130
     report = json.loads(path.read_text())
@@ -282,7 +285,7 @@ def test_bench_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert len(report["runs"]) == 2 * 2 * 4 * 2
     assert {command.max_tokens for command in host.asked} == {7}
     out = capsys.readouterr().out
-    assert "Big + Small, 2 threads" in out and "plain-2" in out and "Advice\n- " in out
+    assert "big.gguf + small.gguf, 2 threads" in out and "plain-2" in out and "Advice\n- " in out
     assert out.index("facts (2 prompts)") < out.index("code (2 prompts)")
     assert host.closed
 

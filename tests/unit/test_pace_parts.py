@@ -9,6 +9,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pace_sim import F16, Machine, Pair
 
 from slipstream.domain.speculation import Speculation
 from slipstream.engine.pace import Guess, PaceController, PaceRecord
@@ -178,7 +179,8 @@ def test_best_cut_is_the_best(odds: list[float], steps: list[float], rate: float
 def test_best_length_by_hand() -> None:
     # E = 1.8, 2.44; C = 1.5, 2.5 at rate 1: values 0.3 and −0.06
     k, value, tokens = best_length([0.8, 0.8], [1.0, 1.5, 2.5], 1.0, 0.0)
-    assert (k, tokens) == (1, pytest.approx(1.8))
+    assert k == 1
+    assert tokens == pytest.approx(1.8)
     assert value == pytest.approx(0.3)
 
 
@@ -241,8 +243,12 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-FIELDS = ("level_s", "rows", "plain_python", "spec_python", "sample_row", "roll_back", "reply_tokens", "savings", "drafters")
-DRAFTER_FIELDS = ("step", "block", "catch_up", "seen", "ahead", "usual", "labels", "rounds", "net", "interval", "paused")
+FIELDS = (
+    "level_s", "rows", "plain_python", "spec_python", "sample_row", "roll_back", "reply_tokens", "savings", "drafters",
+)  # fmt: skip
+DRAFTER_FIELDS = (
+    "step", "block", "catch_up", "seen", "ahead", "usual", "labels", "rounds", "net", "interval", "paused",
+)  # fmt: skip
 
 
 @given(JSON)
@@ -255,7 +261,7 @@ def test_a_garbage_record_is_an_empty_one(data: object) -> None:
     st.dictionaries(st.sampled_from(FIELDS), JSON),
     st.dictionaries(st.sampled_from(DRAFTER_FIELDS), JSON | st.lists(st.floats(-9, 9), min_size=23, max_size=23)),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_damaged_record_still_serves(fields: dict[str, object], drafter: dict[str, object]) -> None:
     data: dict[str, object] = {"version": 1, "level_s": 0.1, "rows": [[0, 5, [2.0, 2.1, 2.0]]], "drafters": []}
     data |= fields
@@ -265,8 +271,6 @@ def test_a_damaged_record_still_serves(fields: dict[str, object], drafter: dict[
     record = PaceRecord.from_json(data)
     json.dumps(record.to_json(), allow_nan=False)
     pace = PaceController(record, Speculation(), 16)
-    from pace_sim import F16, Machine, Pair
-
-    result = Machine(Pair("damaged", F16, 0.13, 0.03, prompt=20), 1).reply(pace, 24)
-    assert result.tokens == 23
+    result = Machine(Pair("damaged", F16, 0.13, 0.03, prompt=20), 1).reply(pace, 16)
+    assert result.tokens == 15
     assert PaceRecord.from_json(pace.record().to_json()) == pace.record()

@@ -23,7 +23,7 @@ WIDE_S = 60.0  # far above what is expected, far below "for ever"
 
 HOSTILE = {
     "range": "{% for i in range(10**9) %}x{% endfor %}",
-    "nested": "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}",
+    "nested": "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(9999) %}" + "{% endfor %}" * 3,
     "string": "{{ 'a' * 10**10 }}",
     "power": "{{ 9 ** (9 ** 12) }}",
     "centre": "{{ 'a' | center(10**10) }}",

@@ -123,9 +123,10 @@ def _gain(rows: Sequence[Row], limits: Thresholds) -> Advice | None:
     if gain < limits.small_gain:
         need = _percent(limits.small_gain - 1)
         said = f"gains {_percent(gain - 1)}" if gain >= 1 else f"loses {_percent(1 - gain)}"
+        off = "Turn speculation off for this pair, or try" if gain < limits.loss else "Try"
         return Advice(
-            "small gain", Tone.INFO, "There is little gain",
-            f"{_named(mode)} {said} over plain (below {need}). Try a smaller draft, or a shorter draft length.",
+            "small gain", Tone.INFO, "There is little gain" if gain >= limits.loss else "There is no gain",
+            f"{_named(mode)} {said} over plain (a gain below {need}). {off} a smaller draft, or a shorter draft length.",
             gain, limits.small_gain,
         )  # fmt: skip
     return Advice(
@@ -274,6 +275,8 @@ def _length(rows: Sequence[Row], limits: Thresholds) -> Advice | None:
             f"(above {_percent(limits.pin_gain - 1)}).",
             ahead, limits.pin_gain,
         )  # fmt: skip
+    if auto < limits.loss:
+        return None  # nothing here is worth keeping
     compared = f"{_percent(1 - ahead)} behind auto" if ahead < 1 else f"only {_percent(ahead - 1)} ahead of auto"
     return Advice(
         "keep auto", Tone.GOOD, "Keep speculation on auto",

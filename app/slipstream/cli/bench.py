@@ -150,7 +150,7 @@ def _export(host: Any, plan: Plan, prompts: tuple[BenchPrompt, ...], path: Path)
 def _measure(host: Any, plan: Plan, path: Path | None) -> int:
     show = _Show(sys.stderr)
     runner = Runner(host, plan, show)
-    with Interrupts(runner.cancel).counted():
+    with Interrupts(runner.cancel).counted(terminate=True):
         result = runner.run()
     show.clear()
     if path is not None:
@@ -166,8 +166,8 @@ def _measure(host: Any, plan: Plan, path: Path | None) -> int:
 
 def _print(plan: Plan, result: Result, out: TextIO) -> None:
     loaded = result.loaded
-    draft = f" + {loaded.draft.name}" if loaded.draft else ""
-    print(f"{loaded.target.name}{draft}, {loaded.threads} threads, {loaded.n_ctx} tokens of context, "
+    draft = f" + {Path(loaded.draft.path).name}" if loaded.draft else ""
+    print(f"{Path(loaded.target.path).name}{draft}, {loaded.threads} threads, {loaded.n_ctx} tokens of context, "
           f"temperature {plan.sampling.temperature:g}, {result.elapsed_s:.0f} s\n", file=out)  # fmt: skip
     if not result.runs:
         return

@@ -97,14 +97,17 @@ class Interrupts:
             raise KeyboardInterrupt
 
     @contextlib.contextmanager
-    def counted(self) -> Iterator[None]:
-        """Starts from 0. Outside the main thread, where signals cannot be had, nothing is counted."""
+    def counted(self, *, terminate: bool = False) -> Iterator[None]:
+        """Starts from 0. `terminate`: a polite request to end (SIGTERM) counts too. Outside the main thread, where
+        signals cannot be had, nothing is counted."""
         self.count = 0
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGINT, self._on_signal)
+        numbers = (signal.SIGINT, signal.SIGTERM) if terminate else (signal.SIGINT,)
+        before = [(number, signal.signal(number, self._on_signal)) for number in numbers]
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before:
+                signal.signal(number, handler)

@@ -173,6 +173,10 @@ class ChatSession(QObject):
 
     def _leave(self) -> None:
         self._composer.save_now()
+        blank = not self._messages and not self._opening and not self._composer.text.strip()
+        if self.chat_id and blank and self._queued is None:
+            self._store.delete_chat(self.chat_id)  # nothing was ever said in it, nor is anything typed
+            self.refresh_list()
         self._ticket += 1
         self._opening = False
         self._continue_when_loaded = ""

@@ -125,10 +125,13 @@ class Acceptance:
 
     def forecast(self, run: float, start: int, count: int, optimism: float = 0.0) -> Iterator[float]:
         """P(accept | all before accepted) of the guesses at positions start.., none of them drafted yet."""
-        away = run - self.usual
-        extra = optimism * self.ahead.spread(self.usual - _PRIOR_AHEAD[0], 0.0, start) if optimism else 0.0
+        (w0, w1, _), bias, exp = self.ahead.mean, self.ahead.bias, math.exp
+        base, away = w0 + w1 * (self.usual - _PRIOR_AHEAD[0]), w1 * (run - self.usual)
+        if optimism:
+            base += optimism * self.ahead.spread(self.usual - _PRIOR_AHEAD[0], 0.0, start)
         for position in range(start, start + count):
-            yield sigmoid(self.ahead.logit(self.usual + away - _PRIOR_AHEAD[0], 0.0, position) + extra)
+            z = base + away + bias[_POSITIONS[position] if position < 9 else _LAST_GROUP]
+            yield 1.0 / (1.0 + exp(-z)) if z > -30.0 else 1e-13
             away *= _HORIZON_FADE
 
     def learn(self, guesses: Sequence[Guess], labels: Sequence[float]) -> None:

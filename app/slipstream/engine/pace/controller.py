@@ -7,11 +7,11 @@ The exactness rule holds by construction: `go_on` and `draw` see the guesses' co
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from slipstream.domain.speculation import Mode, Speculation
 from slipstream.engine.pace.budget import GRANT, Budget
-from slipstream.engine.pace.calibration import Acceptance
+from slipstream.engine.pace.calibration import Acceptance, sigmoid
 from slipstream.engine.pace.costs import Costs, Robust
 from slipstream.engine.pace.drafter import LITTLE_EVIDENCE, Drafter, Plan
 from slipstream.engine.pace.lengths import LOOK_AHEAD, best_cut, best_length, worth_more
@@ -26,6 +26,7 @@ _RATE_MEMORY = 0.96  # of recent tokens and units, per round: about 25 rounds
 _TYPICAL_REPLY = 256.0  # tokens, before any reply was seen
 _PROBE_LENGTH = 4
 _OPTIMISM = 1.5  # standard deviations a probe may hope for
+_STAKE = 0.5  # of the reply's account, in one round
 _FIRST_LENGTH = 4  # tokens, until a record's costs were borne out
 _FIRST_ROUNDS = 4
 _EXPLORE_EVERY = 24  # rounds of a drafter that wins, from one length never tried to the next
@@ -184,8 +185,7 @@ class PaceController:
         if limit <= 0:
             return None, 0.0
         per_token = self._costs.per_sampled_row
-        chances = self._chances(candidate, drafter, limit)
-        k, value, tokens = best_length(chances, cost[: limit + 1], rate, per_token)
+        k, value, tokens = best_length(self._chances(candidate, drafter, limit), cost, rate, per_token)
         gain = value + drafter.known_edge - (1.0 - rate * plain)
         if gain <= 0:
             return None, 0.0
@@ -202,15 +202,16 @@ class PaceController:
         plan = Plan(candidate, drafter, limit, "win", value, rate, rows, per_token)
         plan.outlay = outlay
         if self._since_explore >= _EXPLORE_EVERY and self._budget.balance > GRANT and not candidate.block:
-            self._explore(plan, chances, depth, limit, value)
+            self._explore(plan, depth, limit, value)
         return plan, gain
 
-    def _explore(self, plan: Plan, chances: Sequence[float], depth: int, limit: int, value: float) -> None:
+    def _explore(self, plan: Plan, depth: int, limit: int, value: float) -> None:
         """While it wins, try a length never timed, if it would be the best were it as cheap as it may be."""
         self._since_explore = 0
         fixed, costs, candidate = self._costs.spec_overhead, plan.drafter.costs, plan.candidate
         rows = self._costs.hopeful(depth)
-        cost = [fixed + rows[k + 1] + costs.draft(k, block=False, free=candidate.free) for k in range(limit + 1)]
+        cost = [fixed + costs.draft(k, block=False, free=candidate.free) + rows[k + 1] for k in range(limit + 1)]
+        chances = self._chances(candidate, plan.drafter, limit)
         k, hoped, _ = best_length(chances, cost, plan.rate, plan.per_token)
         if hoped > value + 0.03 and not self._costs.measured(k + 1):
             plan.k_max, plan.reason = k, "probe"
@@ -226,7 +227,7 @@ class PaceController:
             limit = self._affordable(cost, plain - drafter.costs.feed(candidate.catch_up_tokens), limit)
             if limit <= 0:
                 continue
-            hope = list(self._chances(candidate, drafter, limit, _OPTIMISM))
+            hope = self._chances(candidate, drafter, limit, _OPTIMISM)
             per_token = self._costs.per_sampled_row
             k, value, _ = best_length(hope, cost, rate, per_token)
             unmeasured = not self._costs.measured(k + 1)
@@ -252,29 +253,35 @@ class PaceController:
         return limit
 
     def _affordable(self, cost: Sequence[float], allowed: float, limit: int) -> int:
-        """The longest draft whose round, all of it rejected, the budget could pay."""
-        most = self._budget.balance + allowed
-        while limit > 0 and cost[limit] + self._costs.per_sampled_row > most:
+        """The longest draft whose round, all of it rejected, costs half the reply's account at most; one token may
+        cost all of it. Staking less as the account shrinks is what keeps a good drafter from being ruined by luck."""
+        share = self._costs.per_sampled_row - allowed
+        balance = self._budget.balance
+        while limit > 0 and cost[limit] + share > (balance if limit == 1 else _STAKE * balance):
             limit -= 1
         return limit
 
     def _round_costs(self, candidate: Candidate, drafter: Drafter, depth: int, limit: int) -> list[float]:
         """cost[k]: units of a round with k drafted tokens, without what each yielded token adds."""
         rows = self._costs.curve(depth)
-        fixed = self._costs.spec_overhead
-        costs = drafter.costs
-        return [fixed + rows[k + 1] + costs.draft(k, block=candidate.block, free=candidate.free) for k in range(max(limit, 0) + 1)]
+        fixed, step = self._costs.spec_overhead, 0.0
+        if candidate.block:
+            fixed += drafter.costs.draft(1, block=True, free=False)
+        elif not candidate.free:
+            step = drafter.costs.per_step
+        return [fixed + k * step + rows[k + 1] for k in range(max(limit, 0) + 1)]
 
     @staticmethod
-    def _chances(candidate: Candidate, drafter: Drafter, count: int, optimism: float = 0.0) -> Sequence[float]:
+    def _chances(candidate: Candidate, drafter: Drafter, count: int, optimism: float = 0.0) -> Iterator[float]:
+        """P(accept | all before kept) of guess 1, 2, …, as far as can be known before drafting."""
         acceptance = drafter.acceptance
-        if candidate.free:
-            extra = optimism * acceptance.seen.spread(0.0, 0.0, 0) if optimism else 0.0
-            return [
-                1.0 / (1.0 + math.exp(-acceptance.logit_of(guess, position) - extra))
-                for position, guess in enumerate(candidate.guesses[:count])
-            ]
-        return list(acceptance.forecast(acceptance.run, 0, count, optimism))
+        if not candidate.free:
+            return acceptance.forecast(acceptance.run, 0, count, optimism)
+        extra = optimism * acceptance.seen.spread(0.0, 0.0, 0) if optimism else 0.0
+        return (
+            sigmoid(acceptance.logit_of(guess, position) + extra)
+            for position, guess in enumerate(candidate.guesses[:count])
+        )
 
     def _rate(self, plain: float) -> float:
         """Tokens a unit: the recent rate, or plain decoding's where that is better."""

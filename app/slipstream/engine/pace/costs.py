@@ -86,7 +86,7 @@ def _sound(seconds: float) -> bool:
 
 
 class DraftCosts:
-    """What one drafter costs, in units: a step per token, or a call for a whole block, and feeding it what it missed."""
+    """What one drafter costs, in units: a step per token or a call for a whole block, and feeding it what it missed."""
 
     def __init__(self) -> None:
         self.step = Robust()
@@ -135,7 +135,9 @@ class Costs:
         self._rows: dict[tuple[int, int], Robust] = {}  # (depth bin, rows) → units
         self.settled = False
         self._raw: list[tuple[Robust, float]] = []  # (cell, seconds) while the level is not settled
-        self._curves: dict[int, list[float]] = {}
+        self._curves: dict[int, list[float]] = {}  # by depth bin; redrawn when asked for after a reading
+        self._known: dict[int, dict[int, float | None]] = {}  # what they are drawn from: rows → units
+        self._readings: dict[int, int] = {}  # rows → readings kept, at any depth
         self.plain_python = Robust()
         self.spec_python = Robust()
         self.sample_row = Robust()
@@ -174,7 +176,18 @@ class Costs:
                 for other in self._rows.values():
                     if other.hearsay:
                         other.clear()
+            self._forget_curves()
+        self._readings[rows] = self._readings.get(rows, 0) + 1
+        for bin_, known_here in self._known.items():
+            known_here[rows] = self._measured(bin_, rows)
         self._curves.clear()
+
+    def _forget_curves(self) -> None:
+        self._curves.clear()
+        self._known.clear()
+        self._readings.clear()
+        for (_, rows), cell in self._rows.items():
+            self._readings[rows] = self._readings.get(rows, 0) + len(cell)
 
     def book(self, cell: Robust, seconds: float) -> None:
         """A reading in seconds for a cell in units."""
@@ -189,7 +202,7 @@ class Costs:
             each.clear()
         for each, seconds in self._raw:
             each.add(seconds / self.level_s)
-        self._curves.clear()
+        self._forget_curves()
         if len(self._level) >= _SETTLED:
             self.settled = True
             self._raw.clear()
@@ -262,13 +275,14 @@ class Costs:
         return found
 
     def _draw_curve(self, where: int) -> list[float]:
-        measured = {rows: self._measured(where, rows) for rows in {many for _, many in self._rows}}
+        measured = self._known.get(where)
+        if measured is None:
+            measured = self._known[where] = {rows: self._measured(where, rows) for _, rows in self._rows}
         known = sorted((rows, units) for rows, units in measured.items() if units is not None)
         bound = math.inf
-        few = {many for many in measured if sum(len(c) for (_, m), c in self._rows.items() if m == many) < 3}
         for index in range(len(known) - 1, -1, -1):
             rows, units = known[index]
-            if self.count(rows) < 3 and rows > 1 and rows in few:  # read too seldom to be believed dearer than more rows are
+            if rows > 1 and self._readings.get(rows, 0) < 3:  # read too seldom to be believed dearer than more rows are
                 known[index] = (rows, units := min(units, bound))
             bound = min(bound, units)
         known.insert(0, (1, 1.0))
@@ -312,13 +326,13 @@ class Costs:
     def restore(self, level_s: float, rows: Iterable[tuple[int, int, tuple[float, ...]]]) -> None:
         if level_s <= 0:
             return
-        self._level = Robust(readings=[level_s] * 3)
+        self._level = Robust(readings=[level_s] * 3, hearsay=True)
         self.level_s = level_s
         self.settled = True
         self._count[1] = 3
         for bin_, many, readings in rows:
             self._rows[bin_, many] = Robust(readings=readings, hearsay=True)
-        self._curves.clear()
+        self._forget_curves()
 
 
 def restore_catch_up(costs: DraftCosts, sizes: Mapping[int, tuple[float, ...]]) -> None:

@@ -75,8 +75,10 @@ class Drafter:
 class Plan:
     """The round being drafted: follows the guesses as they come and keeps what deciding needs."""
 
-    __slots__ = ("candidate", "chances", "drafter", "k_max", "outlay", "paid", "per_token", "predicted", "rate", "reason", "rows",
-                 "run", "survive")
+    __slots__ = (
+        "candidate", "chances", "drafter", "k_max", "outlay", "paid", "per_token", "predicted", "rate", "reason",
+        "rows", "run", "survive",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 LOOK_AHEAD = 8
+_FAINT = 0.01  # a guess less likely than that to be kept is never worth a row
 
 
-def best_length(chances: Iterable[float], cost: Sequence[float], rate: float, per_token: float) -> tuple[int, float, float]:
+def best_length(
+    chances: Iterable[float], cost: Sequence[float], rate: float, per_token: float
+) -> tuple[int, float, float]:
     """(k, value, tokens) of the length that maximises E(k) − rate·C(k), k ≥ 1.
 
     `chances`: P(accept | all before kept) of guess 1, 2, …; `cost[k]`: units of a round of k, less `per_token` units
@@ -24,6 +27,8 @@ def best_length(chances: Iterable[float], cost: Sequence[float], rate: float, pe
         if k >= len(cost):
             break
         survive *= chance
+        if survive < _FAINT and k > 1:
+            break
         tokens += survive
         value = tokens - rate * (cost[k] + per_token * tokens)
         if value > best[1]:

@@ -79,7 +79,7 @@ class PaceRecord:
         gives an empty record. Raises nothing."""
         if not isinstance(data, dict) or data.get("version") != VERSION:
             return cls()
-        level_s = _number(data.get("level_s"), 0.0, 0.0, 3600.0)
+        level_s = _number(data.get("level_s"), 0.0, 1e-6, 3600.0)
         rows = []
         for item in _list(data.get("rows"))[:_MOST_CELLS]:
             if isinstance(item, list) and len(item) == 3:

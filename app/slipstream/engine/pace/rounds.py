@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Guess:
     """What is known of a drafted token before its value is drawn.
 
-    `confidence`: the draft's top probability, or the quality of an n-gram match, 0..1. `entropy`: nats, 0 where not known.
+    `confidence`: the draft's top probability, or the quality of an n-gram match, 0..1. `entropy`: nats, 0 where
+    not known.
     """
 
     confidence: float

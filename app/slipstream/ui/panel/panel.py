@@ -103,6 +103,7 @@ class SlipstreamPanel(QWidget):
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._scroll.setWidget(self.details)
+        self._scroll.setMinimumHeight(1)  # on a low window the details shrink, never the gauges
         outer.addWidget(self._scroll, 1)
         self._rest = QWidget()  # takes the room of closed details
         outer.addWidget(self._rest, 1)

@@ -36,7 +36,7 @@ def widths(values: Sequence[float], total: float, room: float) -> list[float]:
     """
     if total <= 0 or room <= 0:
         return [0.0 for _ in values]
-    made = [room * max(0.0, value) / total for value in values]
+    made = [room * (max(0.0, value) / total) for value in values]
     gained = 0.0
     for index, value in enumerate(values):
         if value > 0 and made[index] < LEAST:
