@@ -190,6 +190,7 @@ class Machine:
         pace.begin_reply(tokens if told else None)
         done, fed = 1, -pair.prompt
         result = Result()
+        believed_outlay = 0.0
         while done < tokens:
             clock.slow = 1.5 if pair.slow_at and done > pair.slow_at * tokens else 1.0
             depth = pair.prompt + done
@@ -245,16 +246,30 @@ class Machine:
                 accepted += 1
             if choice.drafter == "model":
                 fed = min(done + accepted + 1, done + max(verified, 1))  # it has seen its own guesses
-            draft_units = (pair.block or 0.0) if pair.block is not None and choice.drafter == "model" else (
-                steps * (pair.step or 0.0))
+            draft_units = (
+                (pair.block or 0.0)
+                if pair.block is not None and choice.drafter == "model"
+                else (steps * (pair.step or 0.0))
+            )
             feed_units = catch_up * pair.feed if catch_up > 1 else 0.0
             verify_units = pair.rows[verified + 1] * stretch
             sample_units = (accepted + 1) * pair.per_row_sample
             pace.observe(
                 Observation(
-                    choice.drafter, proposed, verified, accepted, tuple(guesses), tuple(labels), verified + 1, depth,
-                    clock(draft_units) if draft_units else 0.0, clock(verify_units), clock(sample_units),
-                    clock(pair.python), catch_up, clock(feed_units) if feed_units else 0.0,
+                    choice.drafter,
+                    proposed,
+                    verified,
+                    accepted,
+                    tuple(guesses),
+                    tuple(labels),
+                    verified + 1,
+                    depth,
+                    clock(draft_units) if draft_units else 0.0,
+                    clock(verify_units),
+                    clock(sample_units),
+                    clock(pair.python),
+                    catch_up,
+                    clock(feed_units) if feed_units else 0.0,
                 )
             )
             result.cost += draft_units + feed_units + verify_units + sample_units + pair.python
@@ -262,7 +277,9 @@ class Machine:
             result.plain += kept * (pair.rows[1] * stretch + pair.per_row_sample + pair.python)
             done += kept
             result.tokens += kept
-            result.outlay = pace.outlay
+            if pace.outlay > believed_outlay:
+                believed_outlay = pace.outlay
+                result.outlay += feed_units
             result.rounds += 1
             result.spec += verified > 0
             result.lengths[verified] = result.lengths.get(verified, 0) + 1
@@ -410,8 +427,10 @@ STANDARD = (
 
 
 def main() -> None:
-    print(f"{'pair':17} {'cold %':>7} {'worst %':>8} {'outlay %':>9} {'warm':>6} {'best fixed':>11} {'ratio':>6} "
-          " lengths verified, % of rounds")
+    print(
+        f"{'pair':17} {'cold %':>7} {'worst %':>8} {'outlay %':>9} {'warm':>6} {'best fixed':>11} {'ratio':>6} "
+        " lengths verified, % of rounds"
+    )
     for pair in STANDARD:
         colds = [auto(pair, 1, seed=seed, profiled=seed % 4 > 0)[0][0] for seed in range(8)]
         results, _ = auto(pair, 30, seed=99)

@@ -177,7 +177,7 @@ class Session:
     def _profile(self, tell: Callable[[float], None], abort: threading.Event) -> None:
         """Measure what a few row counts and draft steps cost, so that a first reply can already be paced."""
         rows = self.pace.profile_rows()
-        sample = [5 + i % max(1, self.model.vocab.n_tokens - 6) for i in range(40)]
+        sample = [5 + i % max(1, self.model.vocab.n_tokens - 6) for i in range(72)]
         if not rows:
             return
         self.target.decode(sample[:2], 1)  # the first decode reads the weights from disk
@@ -191,9 +191,9 @@ class Session:
                 self.target.clear()
         self.target.clear()
         for drafter in self.drafters:
-            seconds = drafter.profile(sample, 6)
-            if seconds is not None:
-                self.pace.observe_draft_steps(drafter.name, 6, seconds)
+            if (cost := drafter.profile(sample)) is not None:
+                self.pace.observe_draft_steps(drafter.name, cost.steps, cost.steps_s)
+                self.pace.observe_catch_up(drafter.name, cost.fed, cost.fed_s)
 
     def save(self) -> None:
         """Keep what was learned of this pair."""

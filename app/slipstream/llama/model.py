@@ -125,7 +125,7 @@ class Model:
         llama_cpp.llama_model_desc(self._handle, buffer, 256)
         return ModelInfo(
             path=self.path,
-            name=self.meta("general.name") or Path(self.path).stem,
+            name=Path(self.path).stem,  # people know the file; general.name is often a training run's
             architecture=self.meta("general.architecture") or "unknown",
             description=buffer.value.decode("utf-8", "replace"),
             n_params=int(llama_cpp.llama_model_n_params(self._handle)),

@@ -33,6 +33,16 @@ class Draft:
     catch_up_s: float = 0.0
 
 
+@dataclass(frozen=True)
+class Profile:
+    """What drafting costs, measured: `steps` draft steps, and `fed` tokens taken in at one go. Seconds."""
+
+    steps: int
+    steps_s: float
+    fed: int
+    fed_s: float
+
+
 class Drafter(Protocol):
     """Calls per reply: `begin`, then per round `offer` and, for the one chosen, `draft`, `learn` for each decided
     position and `accept`. `tokens` is always the whole sequence, the last of them not yet decoded on the target."""
@@ -54,8 +64,8 @@ class Drafter(Protocol):
     def accept(self, count: int) -> None:
         """So many of the last draft's tokens were kept: take the rest back."""
 
-    def profile(self, tokens: Sequence[int], steps: int) -> float | None:
-        """Seconds that `steps` draft steps take, measured; None where drafting costs nothing."""
+    def profile(self, tokens: Sequence[int]) -> Profile | None:
+        """Time a few steps over `tokens`; None where drafting costs nothing. Empties the drafter's cache."""
 
     def reset(self) -> None:
         """Forget what was fed."""

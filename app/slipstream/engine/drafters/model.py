@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from slipstream.engine.cache import Cache
-from slipstream.engine.drafters.base import Draft, Parts, Steering
+from slipstream.engine.drafters.base import Draft, Parts, Profile, Steering
 from slipstream.engine.pace import Candidate, Guess
 from slipstream.engine.sampling import Chain, Dist, Floats
 from slipstream.engine.sharpness import Sharpness
 from slipstream.engine.verify import Proposal
 
 _NEAR = 9.0
+_PROFILE_STEPS = 6
 
 
 class ModelDrafter:
@@ -108,17 +109,21 @@ class ModelDrafter:
         # the draft keeps what it computed for accepted tokens; the last drafted one was never decoded
         self._cache.back_to(min(len(self._cache), self._start + count))
 
-    def profile(self, tokens: Sequence[int], steps: int) -> float | None:
-        self._cache.clear()
-        self._cache.decode(list(tokens[:2]), 1)
+    def profile(self, tokens: Sequence[int]) -> Profile | None:
+        cache, half = self._cache, len(tokens) // 2
+        cache.clear()
+        cache.decode(list(tokens[:2]), 1)  # the first decode reads the weights from disk
         began = time.perf_counter()
-        for token in tokens[2 : 2 + steps]:
-            self._cache.decode([token], 1)
-            row = self._cache.logits(0)
-            row.argmax()
-        seconds = time.perf_counter() - began
-        self._cache.clear()
-        return seconds
+        cache.decode(list(tokens[2:half]), 0)
+        fed_s = time.perf_counter() - began
+        steps = tokens[half : half + _PROFILE_STEPS]
+        began = time.perf_counter()
+        for token in steps:
+            cache.decode([token], 1)
+            cache.logits(0).argmax()
+        steps_s = time.perf_counter() - began
+        cache.clear()
+        return Profile(len(steps), steps_s, half - 2, fed_s)
 
     def reset(self) -> None:
         self._cache.clear()

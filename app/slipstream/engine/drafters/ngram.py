@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.engine.drafters.base import Draft, Parts, Steering
+from slipstream.engine.drafters.base import Draft, Parts, Profile, Steering
 from slipstream.engine.pace import Candidate, Guess
 from slipstream.engine.sampling import Chain, Dist
 from slipstream.engine.verify import Proposal
@@ -51,7 +51,7 @@ class NgramDrafter:
     def accept(self, count: int) -> None:
         pass
 
-    def profile(self, tokens: Sequence[int], steps: int) -> float | None:
+    def profile(self, tokens: Sequence[int]) -> Profile | None:
         return None
 
     def reset(self) -> None:

@@ -306,8 +306,15 @@ class PaceController:
         plan.extend(guesses)
         reach = min(LOOK_AHEAD, plan.k_max - count)
         return worth_more(
-            0.0, plan.survive[count], plan.ahead(count, reach), plan.rows, count + 1, count + 1,
-            plan.drafter.costs.per_step, plan.rate, plan.per_token,
+            0.0,
+            plan.survive[count],
+            plan.ahead(count, reach),
+            plan.rows,
+            count + 1,
+            count + 1,
+            plan.drafter.costs.per_step,
+            plan.rate,
+            plan.per_token,
         )
 
     def draw(self, guesses: Sequence[Guess]) -> bool:
@@ -324,8 +331,15 @@ class PaceController:
         plan.extend(guesses)
         reach = min(LOOK_AHEAD, plan.k_max - count)
         return worth_more(
-            plan.survive[count], plan.survive[count], plan.ahead(count, reach), plan.rows, count, count + 1,
-            plan.drafter.costs.per_step, plan.rate, plan.per_token,
+            plan.survive[count],
+            plan.survive[count],
+            plan.ahead(count, reach),
+            plan.rows,
+            count,
+            count + 1,
+            plan.drafter.costs.per_step,
+            plan.rate,
+            plan.per_token,
         )
 
     def verify_length(self, guesses: Sequence[Guess]) -> int:

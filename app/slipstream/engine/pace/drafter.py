@@ -67,9 +67,7 @@ class Drafter:
         self.acceptance.ahead.from_numbers(record.ahead, doubt=0.1)
         self.acceptance.usual = self.acceptance.run = record.usual
         self.acceptance.labels = record.labels
-        self.trial = Trial(
-            interval=record.interval, paused=record.paused, rounds=record.rounds, net=record.net
-        )
+        self.trial = Trial(interval=record.interval, paused=record.paused, rounds=record.rounds, net=record.net)
 
 
 class Plan:
