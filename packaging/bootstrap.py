@@ -24,7 +24,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -34,6 +33,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import backends
+import engine
 import starter
 import system
 from running import Stop, follow, say
@@ -45,14 +45,6 @@ RUN_LOCK, TEST_LOCK, BUILD_LOCK = "requirements.lock", "requirements-dev.lock", 
 def in_venv(venv: Path, name: str, platform: str) -> Path:
     """Path of a program in an environment."""
     return venv / "Scripts" / f"{name}.exe" if platform == "win32" else venv / "bin" / name
-
-
-def block(lock: Path, package: str) -> str:
-    """One package's lines of a lock file: its version and hashes."""
-    found = re.search(rf"^{package}==.*(?:\n[ \t]+--hash=.*)+", lock.read_text(encoding="utf-8"), re.MULTILINE)
-    if found is None:
-        raise Stop(f"{lock.name} does not hold {package} with its hashes: run `bootstrap.py lock`.")
-    return found[0] + "\n"
 
 
 class Checkout:
@@ -93,61 +85,45 @@ class Checkout:
         system.provide(self.host, self.assume_yes, say)
         uv = self.find_uv()
         began = time.monotonic()
-        before = self.read_stamp()
         self.stamp.unlink(missing_ok=True)
         self.log.unlink(missing_ok=True)
-        self.install(uv, backend, lock, is_other_backend=before.get("backend") != backend.name)
+        self.install(uv, backend, lock)
         locks = {RUN_LOCK, lock}  # tests hold all that a run needs
         made = {"backend": backend.name, "root": str(self.root), **{name: self.digest(name) for name in locks}}
         self.stamp.write_text(json.dumps(made), encoding="utf-8")
         say(f"Set up in {time.monotonic() - began:.0f} s.")
 
-    def install(self, uv: str, backend: backends.Choice, lock: str, is_other_backend: bool) -> None:
-        """Fill the environment from the lock; llama-cpp-python is compiled unless uv still has its wheel."""
+    def install(self, uv: str, backend: backends.Choice, lock: str) -> None:
+        """Fill the environment from the lock: the engine, the libraries, Slipstream itself."""
         if not self.works():
             follow(
                 [uv, "venv", "-q", "--clear", "--python", sys.executable, str(self.venv)], self.log, "No environment"
             )
         pip = [uv, "pip"]
         there = ["--python", str(self.python)]
-        if is_other_backend:  # the same version for another back end looks like the same package to uv
-            follow([*pip, "uninstall", *there, "llama-cpp-python"], self.log, "The old engine could not be removed")
         build = ["--build-constraints", str(self.root / BUILD_LOCK)]
-        hashed = [*there, "--require-hashes", *build, *self.cmake_settings(backend)]
-        self.install_engine([*pip, "install", "--no-deps", *hashed], lock)
-        sync = [*pip, "sync", *hashed, str(self.root / lock)]
+        ours, others = engine.split((self.root / lock).read_text(encoding="utf-8"))
+        trim = self.root / "packaging" / "nocommon.cmake"
+        made = engine.kept_or_built(self.host, [*pip, "install", *there, *build], ours, trim, backend.flags, self.log)
+        wanted = self.venv / lock
+        wanted.write_text(others, encoding="utf-8")
+        sync = [*pip, "sync", *there, "--require-hashes", str(wanted)]
         follow(sync, self.log, "Setting up failed", label="Fetching libraries")
+        engine.put(made, self.packages())
         own = [*pip, "install", *there, "--no-deps", *build, "-e", str(self.root)]
         follow(own, self.log, "Slipstream itself could not be installed")
 
-    def install_engine(self, install: list[str], lock: str) -> None:
-        """llama-cpp-python alone and first, without the network if uv can: asked over the network, an index (a company's
-        mirror, say) that forbids caching makes uv compile again what it has compiled already."""
-        wanted = self.venv / "engine.lock"
-        wanted.write_text(block(self.root / lock, "llama-cpp-python"), encoding="utf-8")
-        failure, label = "The engine could not be set up", "Setting up the engine (the first time takes minutes)"
-        try:
-            return follow([*install, "--offline", "-r", str(wanted)], self.log, failure, label)
-        except Stop:
-            if "*** CMake" in self.log.read_text(encoding="utf-8", errors="replace"):
-                raise  # it did compile: the network would not mend that
-        self.log.unlink(missing_ok=True)
-        follow([*install, "-r", str(wanted)], self.log, failure, label)
+    def packages(self) -> Path:
+        """Where the environment's libraries are."""
+        question = "import sysconfig; print(sysconfig.get_path('platlib'))"
+        answer = self.host.output([str(self.python), "-I", "-c", question])
+        if not answer:
+            raise Stop(f"{self.python} does not answer. Delete {self.venv}, then run this again.")
+        return Path(answer)
 
     def works(self) -> bool:
         """Is there an environment whose Python starts? One may be half made, or its Python may have been removed."""
         return self.python.exists() and self.host.output([str(self.python), "-c", "print(1)"]) == "1"
-
-    def cmake_settings(self, backend: backends.Choice) -> list[str]:
-        """uv keeps a built wheel under these settings (not under CMAKE_ARGS, which would let a CPU build pass for a
-        CUDA one). They must be the same in every clone: the CMake file that trims the build lies in the user's cache."""
-        kept = system.cache_dir(self.host) / "nocommon.cmake"
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        text = (self.root / "packaging" / "nocommon.cmake").read_bytes()
-        if not kept.exists() or kept.read_bytes() != text:
-            kept.write_bytes(text)
-        flags = ["-DLLAVA_BUILD=OFF", f"-DCMAKE_PROJECT_llama.cpp_INCLUDE={kept.as_posix()}", *backend.flags]
-        return ["--config-settings", "cmake.args=" + ";".join(flags)]
 
     def find_uv(self) -> str:
         """uv from PATH, else from an environment of our own that pip fills once. Raises Stop or Missing."""
@@ -219,7 +195,7 @@ def doctor(checkout: Checkout, asked: str | None) -> int:
         ("Back end", f"{backend.name} ({backend.why})"),
         (
             "A run",
-            "starts at once" if current else "sets up first (compiles llama.cpp unless uv has kept it), then starts",
+            "starts at once" if current else "sets up first (compiling llama.cpp unless it is kept), then starts",
         ),
     ]
     for name, text in rows:

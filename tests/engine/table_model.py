@@ -67,4 +67,6 @@ def tables(n_vocab: int, seed: int, spread: float = 1.6, noise: float = 0.8) -> 
     """A target's table and a draft's that resembles it."""
     rng = np.random.default_rng(seed)
     target = rng.normal(0, spread, (n_vocab,) * 3)
+    for token in range(n_vocab):  # a liking for the next token in turn, so that the text repeats itself now and then
+        target[:, token, (token + 1) % n_vocab] += 2.5
     return target, target + rng.normal(0, noise, target.shape)

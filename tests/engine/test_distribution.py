@@ -21,7 +21,7 @@ from .chi_square import joint, p_value
 from .table_model import TableCache, tables
 
 VOCAB = 7
-PROMPT = [1, 2, 3, 1, 2, 4, 1, 2]
+PROMPT = [0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4]
 CHAINS = {
     "default": Sampling(temperature=0.8),
     "untruncated": Sampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0),
@@ -65,8 +65,8 @@ def run(drafter_names: Sequence[str], sampling: Sampling, mode: Mode, replies: i
     pace = controller(Speculation(mode, 3))
     chain, rng = Chain(sampling, VOCAB), np.random.default_rng(11)
     samples, speculated = [], 0
+    pace.begin_reply()  # one long reply to the controller, or its budget for so short ones is to draft nothing
     for _ in range(replies):
-        pace.begin_reply(length)
         loop = Loop(target, drafters, pace, chain, rng, lambda _: False, 6)  # type: ignore[arg-type]
         target.reuse(PROMPT)
         target.decode(PROMPT[len(target) :], 1)

@@ -107,8 +107,8 @@ def test_joint_through_llama(kind: str, chain: str, drafters: tuple[str, ...], t
     session.drafters = tuple(d for d in session.drafters if d.name in drafters)
     rng, samples, speculated = np.random.default_rng(3), [], 0
     try:
+        pace.begin_reply()
         for _ in range(replies):
-            pace.begin_reply(length)
             loop = Loop(session.target, session.drafters, pace, made, rng, lambda _: False, 6)
             session.target.reuse(prompt)
             session.target.decode(prompt[len(session.target) :], 1)

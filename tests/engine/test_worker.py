@@ -15,9 +15,11 @@ import pytest
 from slipstream.domain.protocol import (
     Cancel,
     EngineGone,
+    EngineSettings,
     Failed,
     FinishReason,
     Load,
+    Loaded,
     LoadRefused,
     Notice,
     Overflow,
@@ -32,7 +34,7 @@ from slipstream.domain.speculation import Mode, Speculation
 from slipstream.engine.process import ProcessHost
 from slipstream.engine.worker import ThreadHost
 
-from .driving import PLAIN, ask, generate, load
+from .driving import PLAIN, ask, generate, load, until_end
 
 COUNT = "Repeat after me: one two three four five six seven eight nine ten."
 
@@ -234,9 +236,32 @@ def test_child_ends_with_its_window(smol: Path) -> None:
         "import sys\nfrom slipstream.engine.process import ProcessHost\nfrom slipstream.domain.protocol import Load\n"
         f"h = ProcessHost(); h.send(Load(1, {str(smol)!r})); print(h.pid, flush=True); sys.stdin.read()"
     )
-    parent = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert parent.stdout is not None
-    child = psutil.Process(int(parent.stdout.readline()))
-    parent.kill()
-    parent.wait()
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
     child.wait(30)
+
+
+def test_unloading_ends_the_child_and_the_next_load_waits_for_it(process: ProcessHost, smol: Path) -> None:
+    assert process.pid
+    child = psutil.Process(process.pid)
+    process.send(Unload())
+    process.send(Load(2, str(smol), None, EngineSettings(n_ctx=512, threads=2)))
+    answer = until_end(process)
+    kinds = [type(event) for event in answer.events]
+    assert kinds[0] is Unloaded and kinds[-1] is Loaded
+    assert not child.is_running()
+    assert ask(process, generate(COUNT, max_tokens=4)).text
+
+
+def test_a_hanging_child_does_not_hang_its_window(process: ProcessHost) -> None:
+    assert process.pid
+    child = psutil.Process(process.pid)
+    child.suspend()
+    began = time.monotonic()
+    for _ in range(20):
+        process.send(generate("word " * 20_000))
+    assert time.monotonic() - began < 5  # a pipe holds 64 KB
+    process.close()
+    assert not child.is_running()

@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 import backends
 import bootstrap
+import engine
 import running
 import starter
 import system
@@ -228,16 +230,22 @@ class FakeUv:
 
     ran: list[list[str]] = field(default_factory=list)
     at: dict[str, BaseException] = field(default_factory=dict)
+    built: int = 0
 
     def __call__(self, command: list[str], log: Path, failure: str, label: str = "") -> None:
         self.ran.append(command)
         if error := next((error for word, error in self.at.items() if word in command), None):
-            log.write_text("Packages were unavailable because the network was disabled\n")
             raise error
         if command[1] == "venv":
             python = Path(command[-1]) / "bin" / "python"
             python.parent.mkdir(parents=True)
             python.touch()
+        if "--target" in command:
+            self.built += 1
+            target = Path(command[command.index("--target") + 1])
+            for name in ("llama_cpp/lib/libllama.so", "llama_cpp_python-0.3.36.dist-info/RECORD", "lib/libllama.so"):
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                (target / name).write_text(next(word for word in command if word.startswith("cmake.args=")))
 
     @property
     def steps(self) -> list[str]:
@@ -247,14 +255,23 @@ class FakeUv:
 @pytest.fixture
 def uv(monkeypatch: pytest.MonkeyPatch) -> FakeUv:
     fake = FakeUv()
-    monkeypatch.setattr(bootstrap, "follow", fake)
+    for module in (bootstrap, engine):
+        monkeypatch.setattr(module, "follow", fake)
     return fake
+
+
+def open_clone(root: Path, cache: Path) -> bootstrap.Checkout:
+    answers = {"--version": "uv 1", "print(1)": "1", "sysconfig": str(root / ".venv" / "packages")}
+    return bootstrap.Checkout(root, Machine(outputs=answers, env={"XDG_CACHE_HOME": str(cache)}).host())
+
+
+def engine_in(checkout: bootstrap.Checkout) -> str:
+    return (checkout.venv / "packages" / "llama_cpp" / "lib" / "libllama.so").read_text()
 
 
 @pytest.fixture
 def checkout(clone: Path, tmp_path: Path) -> bootstrap.Checkout:
-    machine = Machine(outputs={"--version": "uv 1", "print(1)": "1"}, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
-    return bootstrap.Checkout(clone, machine.host())
+    return open_clone(clone, tmp_path / "cache")
 
 
 CPU = backends.Choice("cpu", "", "linux")
@@ -263,26 +280,54 @@ CUDA = backends.Choice("cuda", "", "linux")
 
 def test_set_up_once_then_nothing_to_do(checkout: bootstrap.Checkout, uv: FakeUv) -> None:
     checkout.set_up(CPU, "requirements-dev.lock")
-    assert uv.steps == ["venv", "uninstall", "install", "sync", "install"]
-    assert all("--require-hashes" in command for command in uv.ran[2:4])
+    assert uv.steps == ["venv", "install", "sync", "install"]
+    assert all("--require-hashes" in command for command in uv.ran[1:3])
+    assert "LLAVA_BUILD=OFF" in engine_in(checkout)
+    assert not (checkout.venv / "packages" / "lib").exists()
     checkout.set_up(CPU, "requirements-dev.lock")
     checkout.set_up(CPU, "requirements.lock")  # tests hold all that a run needs
-    assert len(uv.ran) == 5
+    assert len(uv.ran) == 4
 
 
 def test_a_run_does_not_cover_the_tests(checkout: bootstrap.Checkout, uv: FakeUv) -> None:
     checkout.set_up(CPU, "requirements.lock")
     uv.ran.clear()
     checkout.set_up(CPU, "requirements-dev.lock")
-    assert uv.steps == ["install", "sync", "install"]  # the engine stays
+    assert uv.steps == ["sync", "install"]  # the engine is kept
 
 
-def test_another_back_end_takes_the_old_engine_out(checkout: bootstrap.Checkout, uv: FakeUv) -> None:
+def test_each_back_end_has_its_own_engine_and_keeps_it(checkout: bootstrap.Checkout, uv: FakeUv) -> None:
+    for backend, built in ((CPU, 1), (CUDA, 2), (CPU, 2), (CUDA, 2)):
+        checkout.set_up(backend, "requirements.lock")
+        assert uv.built == built
+        assert ("GGML_CUDA=ON" in engine_in(checkout)) == (backend is CUDA)
+
+
+def test_clones_share_an_engine(checkout: bootstrap.Checkout, uv: FakeUv, tmp_path: Path) -> None:
+    other = shutil.copytree(checkout.root, tmp_path / "other")
     checkout.set_up(CPU, "requirements.lock")
-    uv.ran.clear()
-    checkout.set_up(CUDA, "requirements.lock")
-    assert uv.steps[0] == "uninstall"
-    assert any("GGML_CUDA=ON" in word for word in uv.ran[1])
+    second = open_clone(other, tmp_path / "cache")
+    second.set_up(CPU, "requirements-dev.lock")
+    assert uv.built == 1
+    assert engine_in(second) == engine_in(checkout)
+    assert str(checkout.root) not in engine_in(second)
+
+
+@pytest.mark.parametrize("what", ["lock", "trim", "processor"])
+def test_an_engine_of_another_source_or_processor_is_not_taken(
+    checkout: bootstrap.Checkout, uv: FakeUv, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    checkout.set_up(CPU, "requirements.lock")
+    if what == "lock":
+        lock = checkout.root / "requirements.lock"
+        lock.write_text(lock.read_text().replace("sha256:00", "sha256:01"))
+    elif what == "trim":
+        (checkout.root / "packaging" / "nocommon.cmake").write_text("set(A ON)\n")
+    else:
+        monkeypatch.setattr(engine, "processor", lambda host: "another")
+        checkout.stamp.unlink()
+    checkout.set_up(CPU, "requirements.lock")
+    assert uv.built == 2
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-build.lock", "pyproject.toml"])
@@ -300,7 +345,7 @@ def test_a_moved_clone_is_noticed(checkout: bootstrap.Checkout, uv: FakeUv, tmp_
     assert not bootstrap.Checkout(moved, checkout.host).is_current(CPU, "requirements.lock")
 
 
-@pytest.mark.parametrize("step", ["--offline", "sync", "-e"])
+@pytest.mark.parametrize("step", ["venv", "--target", "sync", "-e"])
 def test_an_interrupted_set_up_is_done_again(checkout: bootstrap.Checkout, uv: FakeUv, step: str) -> None:
     uv.at = {step: KeyboardInterrupt()}
     with pytest.raises(KeyboardInterrupt):
@@ -309,32 +354,6 @@ def test_an_interrupted_set_up_is_done_again(checkout: bootstrap.Checkout, uv: F
     uv.at = {}
     checkout.set_up(CPU, "requirements.lock")
     assert checkout.is_current(CPU, "requirements.lock")
-
-
-def test_the_network_is_asked_only_after_the_cache(checkout: bootstrap.Checkout, uv: FakeUv) -> None:
-    uv.at = {"--offline": running.Stop("not in the cache")}
-    checkout.set_up(CPU, "requirements.lock")
-    assert uv.steps == ["venv", "uninstall", "install", "install", "sync", "install"]
-    assert [("--offline" in command) for command in uv.ran[2:4]] == [True, False]
-
-
-def test_what_did_not_compile_is_not_compiled_twice(
-    checkout: bootstrap.Checkout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = 0
-
-    def compile_fails(command: list[str], log: Path, failure: str, label: str = "") -> None:
-        nonlocal tried
-        if "-r" in command:
-            tried += 1
-            log.write_text("*** CMake build failed\n")
-            raise running.Stop("Compiling llama.cpp failed.")
-        checkout.python.parent.mkdir(parents=True, exist_ok=True)
-
-    monkeypatch.setattr(bootstrap, "follow", compile_fails)
-    with pytest.raises(running.Stop, match="Compiling"):
-        checkout.set_up(CPU, "requirements.lock")
-    assert tried == 1
 
 
 @given(
@@ -347,21 +366,6 @@ def test_any_stamp_is_survived(scratch: Path, content: bytes) -> None:
     checkout.stamp.parent.mkdir(exist_ok=True)
     checkout.stamp.write_bytes(content)
     assert checkout.read_stamp() == {}
-
-
-def test_built_engines_are_shared_between_clones_but_not_between_back_ends(
-    checkout: bootstrap.Checkout, clone: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "b").mkdir()
-    other = bootstrap.Checkout(clone.rename(tmp_path / "b" / "clone"), checkout.host)
-    with pytest.raises(OSError, match="nocommon"):
-        checkout.cmake_settings(CPU)
-    settings = other.cmake_settings(CPU)
-    assert str(other.root) not in settings[1]
-    path = re.search(r"INCLUDE=([^;]+)", settings[1])
-    assert path is not None
-    assert Path(path[1]).read_text() == "set(A OFF)\n"
-    assert other.cmake_settings(CUDA) != settings
 
 
 def test_uv_that_is_only_a_stand_in_is_not_used(clone: Path, uv: FakeUv) -> None:
@@ -529,12 +533,12 @@ def test_doctor(checkout: bootstrap.Checkout, uv: FakeUv, capsys: pytest.Capture
     assert "sudo apt-get install -y libegl1 build-essential" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["bootstrap", "system", "backends", "starter", "running"])
+@pytest.mark.parametrize("name", ["bootstrap", "system", "backends", "starter", "running", "engine"])
 def test_set_up_needs_only_the_standard_library_and_an_old_python_can_read_it(name: str) -> None:
     tree = ast.parse((ROOT / "packaging" / f"{name}.py").read_text(encoding="utf-8"), feature_version=(3, 8))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    own = {"backends", "running", "starter", "system"}
+    own = {"backends", "engine", "running", "starter", "system"}
     assert {module.split(".")[0] for module in imported} - own <= sys.stdlib_module_names
 
 
@@ -557,12 +561,14 @@ def test_locks_are_hashed_and_name_no_index(name: str) -> None:
 
 def test_run_and_tests_lock_the_same_versions() -> None:
     assert pins("requirements.lock") < pins("requirements-dev.lock")
-    assert "--hash=sha256:" in bootstrap.block(ROOT / "requirements.lock", "llama-cpp-python")
+    locks = [(ROOT / name).read_text(encoding="utf-8") for name in ("requirements.lock", "requirements-dev.lock")]
+    assert len({engine.split(lock)[0] for lock in locks}) == 1
+    assert not [lock for lock in locks if "llama-cpp-python==" in engine.split(lock)[1]]
 
 
-@given(st.text())
-def test_a_lock_without_the_engine_is_told(scratch: Path, text: str) -> None:
-    lock = scratch / "some.lock"
-    lock.write_text(text, encoding="utf-8", errors="replace")
+@given(st.text(), st.text(st.characters(exclude_characters=" \t")))
+def test_a_lock_is_split_without_loss(before: str, after: str) -> None:
+    locked = "llama-cpp-python==1.0 \\\n    --hash=sha256:00 \\\n    --hash=sha256:01\n"
+    assert engine.split(f"{before}\n{locked}{after}") == (locked, f"{before}\n{after}")
     with pytest.raises(running.Stop, match="lock`"):
-        bootstrap.block(lock, "llama-cpp-python")
+        engine.split(before)

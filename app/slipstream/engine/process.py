@@ -6,8 +6,10 @@ the pipes are a 4-byte length and a pickle; both ends are ours.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import queue
 import struct
 import subprocess
 import sys
@@ -17,11 +19,12 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 from slipstream.domain import errors
-from slipstream.domain.protocol import Command, EngineGone, Event, Load, Shutdown
+from slipstream.domain.protocol import Cancel, Command, EngineGone, Event, Load, Shutdown, Unload, Unloaded
 from slipstream.engine import environment
 from slipstream.engine.host import Outbox, PaceStore
 
 _LENGTH = struct.Struct("<I")
+_PATIENCE_S = 2.5  # what a child has to end by itself
 
 
 def write_frame(stream: IO[bytes], thing: object) -> None:
@@ -53,7 +56,10 @@ class ProcessHost:
         self._outbox = Outbox()
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._closing = False
+        self._leaving = False  # the child was told to end
+        self._waiting: list[Command] = []  # commands for the child after it
         self.take = self._outbox.take
         self.wait = self._outbox.wait
         self.set_wake = self._outbox.set_wake
@@ -66,17 +72,29 @@ class ProcessHost:
 
     def send(self, command: Command) -> None:
         with self._lock:
-            if self.pid is None:
-                if not isinstance(command, Load):
-                    if not isinstance(command, Shutdown):
-                        self._outbox.put(EngineGone(_gone(None)))
-                    return
+            self._send(command)
+
+    def _send(self, command: Command) -> None:
+        if self._leaving:
+            self._waiting.append(command)  # a new child may need the memory that this one still holds
+        elif self.pid is None:
+            if isinstance(command, Load):
                 self._start()
-            assert self._child is not None and self._child.stdin is not None
-            try:
-                write_frame(self._child.stdin, command)
-            except OSError:
-                pass  # the reader thread tells of the child's end
+                self._commands.put(command)
+            elif isinstance(command, Unload):
+                self._outbox.put(Unloaded())
+            elif not isinstance(command, Shutdown | Cancel):
+                self._outbox.put(EngineGone(_gone(None)))
+        elif isinstance(command, Unload):
+            # the child ends, so that the memory really comes back
+            self._leaving = True
+            self._commands.put(Shutdown())
+            assert self._child is not None
+            killer = threading.Timer(_PATIENCE_S, self._child.kill)
+            killer.daemon = True
+            killer.start()
+        else:
+            self._commands.put(command)
 
     def _start(self) -> None:
         flags = {"creationflags": 0x08000000} if sys.platform == "win32" else {}  # CREATE_NO_WINDOW
@@ -84,10 +102,18 @@ class ProcessHost:
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **flags
         )  # type: ignore[call-overload]
         words: deque[str] = deque(maxlen=40)
+        self._commands = queue.SimpleQueue()  # what an earlier child did not read is not for this one
+        threading.Thread(
+            target=_write, args=(self._child, self._commands), name="slipstream-commands", daemon=True
+        ).start()
         threading.Thread(target=_overhear, args=(self._child, words), name="slipstream-stderr", daemon=True).start()
-        threading.Thread(target=self._read, args=(self._child, words), name="slipstream-events", daemon=True).start()
+        reader = threading.Thread(target=self._read, args=(self._child, words, self._commands), daemon=True)
+        reader.name = "slipstream-events"
+        reader.start()
 
-    def _read(self, child: subprocess.Popen[bytes], words: deque[str]) -> None:
+    def _read(
+        self, child: subprocess.Popen[bytes], words: deque[str], commands: queue.SimpleQueue[Command | None]
+    ) -> None:
         """Pass the child's events on until it ends; then say how, with its last words for the log."""
         assert child.stdout is not None
         try:
@@ -96,26 +122,35 @@ class ProcessHost:
         except Exception:  # a torn frame is the same as an ended child
             child.kill()
         code = child.wait()
-        if child.stdin is not None:
-            try:
-                child.stdin.close()
-            except OSError:
-                pass
+        commands.put(None)
         child.stdout.close()
-        if not self._closing:
-            self._outbox.put(EngineGone(_gone(code, "\n".join(words))))
+        with self._lock:
+            left, self._leaving = self._leaving, False
+            if not self._closing:
+                self._outbox.put(Unloaded() if left else EngineGone(_gone(code, "\n".join(words))))
+            waiting, self._waiting = self._waiting, []
+            for command in waiting:
+                self._send(command)
 
     def close(self) -> None:
         self._closing = True
         child = self._child
         if child is None or child.poll() is not None:
             return
-        self.send(Shutdown())
+        self._commands.put(Shutdown())
         try:
-            child.wait(2.5)
+            child.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait(2)
+
+
+def _write(child: subprocess.Popen[bytes], commands: queue.SimpleQueue[Command | None]) -> None:
+    """Pass commands on, off the window's thread: a pipe whose reader hangs must not hang the window."""
+    assert child.stdin is not None
+    with contextlib.suppress(OSError), child.stdin as stream:  # the reader thread tells of the child's end
+        while (command := commands.get()) is not None:
+            write_frame(stream, command)
 
 
 def _overhear(child: subprocess.Popen[bytes], words: deque[str]) -> None:

@@ -23,8 +23,10 @@ class Backend:
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=self.LINES)
         self._taps: list[list[str]] = []
-        self._callback = llama_cpp.llama_log_callback(self._on_log)  # kept: C holds no reference
-        llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
+        callback = llama_cpp.llama_log_callback(self._on_log)
+        # C keeps no reference and calls it to the end of the process, past this object's own end: it must never be freed
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(callback))
+        llama_cpp.llama_log_set(callback, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
 
     def _on_log(self, level: int, text: bytes, _data: object) -> None:
