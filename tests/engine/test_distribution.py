@@ -90,7 +90,7 @@ def run(drafter_names: Sequence[str], sampling: Sampling, mode: Mode, replies: i
 @pytest.mark.parametrize("drafters", [("model",), ("ngram",), ("ngram", "model"), ()], ids="-".join)
 @pytest.mark.parametrize("mode", [Mode.AUTO, Mode.ON])
 def test_joint_of_four_tokens_is_the_targets(chain: str, drafters: tuple[str, ...], mode: Mode) -> None:
-    samples, expected, speculated = run(drafters, CHAINS[chain], mode, 6000, 4)
+    samples, expected, speculated = run(drafters, CHAINS[chain], mode, 3000, 4)
     assert sum(expected.values()) == pytest.approx(1.0)
     assert not drafters or speculated > 300, "too little was drafted to show anything"
     assert p_value(samples, expected) > 1e-4
