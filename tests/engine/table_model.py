@@ -56,6 +56,9 @@ class TableCache:
         del self.tokens[shared:]
         return shared
 
+    def shorten(self, count: int) -> None:
+        self.back_to(count)
+
     def clear(self) -> None:
         self.tokens = []
 

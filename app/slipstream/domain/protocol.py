@@ -44,7 +44,6 @@ class EngineSettings:
     kv_type: str = "f16"
     flash_attention: str = "auto"  # "auto" | "on" | "off"
     max_draft: int = 16
-    seed: int | None = None
 
 
 # ---------------------------------------------------------------- commands

@@ -71,7 +71,8 @@ class Totals:
     @property
     def tokens_per_round(self) -> float | None:
         """Σ(a + 1) ÷ rounds; None before the first round."""
-        return (self.accepted + self.rounds) / self.rounds if self.rounds else None
+        # a round cut by a stop yields less than accepted + 1
+        return (self.tokens - self.first_tokens) / self.rounds if self.rounds else None
 
     @property
     def tokens_per_second(self) -> float | None:

@@ -55,6 +55,8 @@ class Cache:
     def decode(self, tokens: Sequence[int], outputs: int) -> None:
         """Decode after what is held. At most one batch. Raises what Context.decode raises, with the cache trimmed
         back to what it held (or emptied where its memory can't)."""
+        if self.context.aborted:
+            raise errors.Cancelled("Stopped.")
         held = len(self.tokens)
         if held + len(tokens) > self.n_ctx:
             raise errors.ContextFull("The context is full.", "Start a new chat or choose a longer context.")
@@ -96,6 +98,12 @@ class Cache:
             return
         self.clear()
         self.feed(kept)
+
+    def shorten(self, count: int) -> None:
+        """Keep the first `count` tokens where that is cheap; else leave all, for `reuse` to sort out later."""
+        if count < len(self.tokens) and self._trim(count):
+            del self.tokens[count:]
+            self._fresh = 0
 
     def reuse(self, tokens: Sequence[int]) -> int:
         """Keep the longest prefix shared with `tokens` that this memory can return to; its length.
@@ -139,9 +147,8 @@ class Cache:
     def _restore(self) -> bool:
         assert self._mark is not None
         position, data = self._mark
-        if not self.context.restore(data):
+        if not (self.context.restore(data) and self.context.trim(position)):
             return False
-        self.context.trim(position)
         del self.tokens[position:]
         self._fresh = 0
         return True

@@ -106,10 +106,10 @@ class Loop:
                 return
 
     def settle(self, kept: int) -> None:
-        """The reply was cut after `kept` tokens of the whole sequence: forget those past it."""
+        """The reply was cut after `kept` tokens of the whole sequence: forget those past it. A target whose memory
+        can't cheaply go back keeps them; the next reply compares tokens before it reuses any."""
         del self.tokens[kept:]
-        if len(self._target) > len(self.tokens):
-            self._target.back_to(len(self.tokens))
+        self._target.shorten(len(self.tokens))
 
     def _round(self, number: int, k_limit: int, started: float) -> Step:
         clock, depth = Clock(), len(self._target)

@@ -19,7 +19,17 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 from slipstream.domain import errors
-from slipstream.domain.protocol import Cancel, Command, EngineGone, Event, Load, Shutdown, Unload, Unloaded
+from slipstream.domain.protocol import (
+    Cancel,
+    Command,
+    EngineGone,
+    Event,
+    Load,
+    LoadRefused,
+    Shutdown,
+    Unload,
+    Unloaded,
+)
 from slipstream.engine import environment
 from slipstream.engine.host import Outbox, PaceStore
 
@@ -75,12 +85,13 @@ class ProcessHost:
             self._send(command)
 
     def _send(self, command: Command) -> None:
-        if self._leaving:
-            self._waiting.append(command)  # a new child may need the memory that this one still holds
+        if self._leaving or (self._child is not None and self._child.poll() is not None):
+            # until its reader is done: a new child may need the memory that this one still holds, and the old one's
+            # end must be told before the new one's beginning
+            self._waiting.append(command)
         elif self.pid is None:
             if isinstance(command, Load):
-                self._start()
-                self._commands.put(command)
+                self._load(command)
             elif isinstance(command, Unload):
                 self._outbox.put(Unloaded())
             elif not isinstance(command, Shutdown | Cancel):
@@ -96,6 +107,15 @@ class ProcessHost:
         else:
             self._commands.put(command)
 
+    def _load(self, command: Load) -> None:
+        try:
+            self._start()
+        except OSError as error:
+            info = errors.EngineDied("The engine could not be started.", "Try again.", str(error)).info()
+            self._outbox.put(LoadRefused(command.load_id, info))
+        else:
+            self._commands.put(command)
+
     def _start(self) -> None:
         flags = {"creationflags": 0x08000000} if sys.platform == "win32" else {}  # CREATE_NO_WINDOW
         self._child = subprocess.Popen(
@@ -106,13 +126,18 @@ class ProcessHost:
         threading.Thread(
             target=_write, args=(self._child, self._commands), name="slipstream-commands", daemon=True
         ).start()
-        threading.Thread(target=_overhear, args=(self._child, words), name="slipstream-stderr", daemon=True).start()
-        reader = threading.Thread(target=self._read, args=(self._child, words, self._commands), daemon=True)
+        ear = threading.Thread(target=_overhear, args=(self._child, words), name="slipstream-stderr", daemon=True)
+        ear.start()
+        reader = threading.Thread(target=self._read, args=(self._child, words, ear, self._commands), daemon=True)
         reader.name = "slipstream-events"
         reader.start()
 
     def _read(
-        self, child: subprocess.Popen[bytes], words: deque[str], commands: queue.SimpleQueue[Command | None]
+        self,
+        child: subprocess.Popen[bytes],
+        words: deque[str],
+        ear: threading.Thread,
+        commands: queue.SimpleQueue[Command | None],
     ) -> None:
         """Pass the child's events on until it ends; then say how, with its last words for the log."""
         assert child.stdout is not None
@@ -122,13 +147,17 @@ class ProcessHost:
         except Exception:  # a torn frame is the same as an ended child
             child.kill()
         code = child.wait()
+        ear.join(1)
         commands.put(None)
         child.stdout.close()
         with self._lock:
             left, self._leaving = self._leaving, False
             if not self._closing:
                 self._outbox.put(Unloaded() if left else EngineGone(_gone(code, "\n".join(words))))
-            waiting, self._waiting = self._waiting, []
+            self._child = None
+            # what was sent to a child that died by itself is void, as EngineGone says; a Load is meant for the next one
+            waiting = [c for c in self._waiting if left or isinstance(c, Load)] if not self._closing else []
+            self._waiting = []
             for command in waiting:
                 self._send(command)
 
@@ -142,7 +171,8 @@ class ProcessHost:
             child.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
             child.kill()
-            child.wait(2)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(2)
 
 
 def _write(child: subprocess.Popen[bytes], commands: queue.SimpleQueue[Command | None]) -> None:

@@ -69,6 +69,14 @@ class Reply:
             reason = self._generate(loop, stream, tokens, emit)
         except errors.Cancelled:
             self._text(stream.finish(), emit)
+        except errors.ContextFull:
+            if not self.totals.tokens:
+                raise
+            self._text(stream.finish(), emit)
+            reason = FinishReason.CONTEXT
+        except errors.SlipstreamError:
+            self._text(stream.finish(), emit)  # what was held back was generated all the same
+            raise
         emit(Finished(command.request_id, reason, self.totals, len(session.target), session.n_ctx))
 
     def _drafters(self) -> list[Drafter]:
@@ -108,6 +116,7 @@ class Reply:
         """Feed the prompt in chunks; a stop takes effect between them, on the CPU within them."""
         cache, request = self._session.target, self._command.request_id
         reused = cache.reuse(tokens)
+        self.totals = replace(self.totals, prompt_tokens=len(tokens), reused_tokens=reused)
         emit(PromptProgress(request, reused, reused, len(tokens)))
         began = time.perf_counter()
         while len(tokens) - len(cache) > CHUNK:
@@ -116,9 +125,7 @@ class Reply:
             emit(PromptProgress(request, reused, len(cache), len(tokens)))
         cache.decode(tokens[len(cache) :], 1)
         emit(PromptProgress(request, reused, len(tokens), len(tokens)))
-        self.totals = replace(
-            self.totals, prompt_tokens=len(tokens), reused_tokens=reused, prompt_s=time.perf_counter() - began
-        )
+        self.totals = replace(self.totals, prompt_s=time.perf_counter() - began)
 
     def _generate(
         self, loop: Loop, stream: TextStream, prompt: list[int], emit: Callable[[Event], None]

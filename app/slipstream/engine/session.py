@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -21,9 +22,11 @@ from slipstream.engine.pace import PaceController, PaceRecord
 from slipstream.engine.text.template import ChatTemplate
 from slipstream.llama import memory
 from slipstream.llama.backend import Backend
-from slipstream.llama.context import KV_TYPES, Context, ContextOptions
+from slipstream.llama.context import FLASH, KV_TYPES, Context, ContextOptions
 from slipstream.llama.model import Model
 from slipstream.llama.vocab import mismatch
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_CTX = 8192
 
@@ -57,6 +60,10 @@ class Session:
     ) -> Loaded:
         """Load everything. Raises the load errors of domain.errors; `close` must follow in any case."""
         began, settings = time.perf_counter(), self._settings
+        if settings.flash_attention not in FLASH:
+            raise errors.LoadFailed(
+                f"“{settings.flash_attention}” is no flash attention setting.", f"Use one of {', '.join(FLASH)}."
+            )
         if settings.kv_type not in KV_TYPES:
             raise errors.LoadFailed(f"“{settings.kv_type}” is no KV cache type.", f"Use one of {', '.join(KV_TYPES)}.")
         share = 0.6 if command.draft else 0.9
@@ -98,7 +105,8 @@ class Session:
         self.model, self.target, self.n_ctx, self.threads = target, target_cache, target_cache.n_ctx, threads
         devices = backend.devices()
         main = next((d.description for d in devices if d.kind in ("gpu", "igpu")), devices[0].description)
-        self._pair = Pair(command.target, command.draft or "", main, threads, settings.kv_type)
+        where = f"{main} {settings.gpu_layers_target} {settings.gpu_layers_draft} {settings.flash_attention}"
+        self._pair = Pair(command.target, command.draft or "", where, threads, settings.kv_type)
         self._learned = self._store.load(self._pair) or {}
         parts = Parts(target.vocab.n_tokens, target.vocab.is_eog, draft_cache, self._learned)
         self.drafters = tuple(drafter for make in MAKERS if (drafter := make(parts)) is not None)
@@ -106,6 +114,8 @@ class Session:
         self._make_template()
         self._profile(report("profile", 0.95, 0.05), abort)
         self.save()
+        if abort.is_set():
+            raise errors.Cancelled("Loading was stopped.")
         sizes = memory.buffers(target.load_log, "target") | {"target weights": target.info().size_bytes}
         self._add(sizes, memory.buffers(target_cache.context.log, "target"))
         if draft is not None and draft_cache is not None:
@@ -172,7 +182,8 @@ class Session:
             value = float(self.model.meta(f"general.sampling.{key}") or default)
         except ValueError:
             return default
-        return value if np.isfinite(value) and value >= 0 else default
+        least = -1 if key == "penalty_last_n" else 0  # −1: the whole context
+        return value if np.isfinite(value) and value >= least else default
 
     def _profile(self, tell: Callable[[float], None], abort: threading.Event) -> None:
         """Measure what a few row counts and draft steps cost, so that a first reply can already be paced."""
@@ -199,10 +210,13 @@ class Session:
         """Keep what was learned of this pair."""
         if self._pair is None:
             return
-        record: dict[str, Any] = {"pace": self.pace.record().to_json()}
-        for drafter in self.drafters:
-            record.update(drafter.state())
-        self._store.save(self._pair, record)
+        try:
+            record: dict[str, Any] = {"pace": self.pace.record().to_json()}
+            for drafter in self.drafters:
+                record.update(drafter.state())
+            self._store.save(self._pair, record)
+        except Exception:  # a reply that is done must not fail for its record
+            _log.exception("pace record not kept")
 
     def reset(self) -> None:
         self.target.clear()

@@ -16,7 +16,7 @@ from slipstream.llama.backend import Backend
 from slipstream.llama.model import Model
 
 KV_TYPES = {"f16": 1, "q8_0": 8, "q4_0": 2}  # ggml_type
-_FLASH = {"auto": -1, "off": 0, "on": 1}
+FLASH = {"auto": -1, "off": 0, "on": 1}
 _PARTIAL_ONLY = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
 
 
@@ -49,7 +49,7 @@ class Context:
         params.n_rs_seq = options.n_rollback
         params.n_threads = params.n_threads_batch = options.threads
         params.type_k = params.type_v = KV_TYPES[options.kv_type]
-        params.flash_attn_type = _FLASH[options.flash_attention]
+        params.flash_attn_type = FLASH[options.flash_attention]
         params.swa_full = False  # the C default multiplies a sliding-window model's cache
         params.no_perf = True
         params.abort_callback = self._on_abort
@@ -124,6 +124,11 @@ class Context:
         """Forget everything from `position` on. False where this memory can't go back that far."""
         return bool(llama_cpp.llama_memory_seq_rm(self._memory, 0, position, -1))
 
+    @property
+    def aborted(self) -> bool:
+        """Someone asked to stop; only the CPU looks at that within a decode."""
+        return self._abort.is_set()
+
     def clear(self) -> None:
         llama_cpp.llama_memory_clear(self._memory, True)
 
@@ -135,7 +140,9 @@ class Context:
         """The part of the state that can't be trimmed (recurrent state, sliding window)."""
         size = llama_cpp.llama_state_seq_get_size_ext(self._handle, 0, _PARTIAL_ONLY)
         buffer = (ctypes.c_uint8 * size)()
-        llama_cpp.llama_state_seq_get_data_ext(self._handle, buffer, size, 0, _PARTIAL_ONLY)
+        written = llama_cpp.llama_state_seq_get_data_ext(self._handle, buffer, size, 0, _PARTIAL_ONLY)
+        if written != size:
+            raise errors.DecodeFailed("The model's state could not be kept.", "Load the model again.", f"{written} of {size}")
         return bytes(buffer)
 
     def restore(self, data: bytes) -> bool:
