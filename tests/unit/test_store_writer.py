@@ -258,6 +258,7 @@ def test_killed_while_streaming_ten_times(tmp_path: Path) -> None:
         # Mostly at any moment; now and then late enough for the time limit to tell.
         threading.Timer(4.0 if number == 9 else chance.uniform(0.0, 0.8), child.kill).start()
         lines += child.stdout.read().splitlines()
+        child.stdout.close()
         child.wait(WAIT_S)
         killed_at_s[name] = time.time()
         assert not [line for line in lines if line.startswith("error")]
