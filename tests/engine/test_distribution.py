@@ -72,7 +72,7 @@ def run(drafter_names: Sequence[str], sampling: Sampling, mode: Mode, replies: i
         target.decode(PROMPT[len(target) :], 1)
         loop.first(PROMPT)
         for step in loop.rounds(length + 3):
-            speculated += step.verified > 0
+            speculated += step.round.verified > 0
             if len(loop.tokens) >= len(PROMPT) + length:
                 break
         # rounds yield several tokens: look at the same number of every reply

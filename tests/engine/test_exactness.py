@@ -116,7 +116,7 @@ def test_joint_through_llama(kind: str, chain: str, drafters: tuple[str, ...], t
             session.target.decode(prompt[len(session.target) :], 1)
             loop.first(prompt)
             for step in loop.rounds(length + 2):
-                speculated += step.verified > 0
+                speculated += step.round.verified > 0
                 if len(loop.tokens) >= len(prompt) + length:
                     break
             samples.append(tuple(loop.tokens[len(prompt) : len(prompt) + length]))

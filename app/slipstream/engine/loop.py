@@ -26,13 +26,9 @@ _NOTHING = Draft((), ())
 
 @dataclass(frozen=True)
 class Step:
-    """What one round yielded. `tokens` [accepted + 1] are new; `sources[i]` names the drafter of token i, or is empty."""
+    """What one round yielded: the new `tokens`, the first `round.accepted` of them the drafter's, the last the target's."""
 
     tokens: tuple[int, ...]
-    drafter: str
-    accepted: int
-    verified: int
-    proposed: int
     round: Round
 
 
@@ -206,4 +202,4 @@ class Loop:
             clock.draft_s + draft.catch_up_s, clock.verify_s + clock.roll_back_s, clock.sample_s, max(0.0, python_s),
             time.perf_counter() - started, depth, plain_s, even or 0.0, self._pace.state,
         )  # fmt: skip
-        return Step(new, choice.drafter if verified else "", counted, seen, made, done)
+        return Step(new, done)

@@ -156,18 +156,19 @@ class Reply:
     def _say(self, step: Step, stream: TextStream, emit: Callable[[Event], None]) -> Round:
         """Turn a step's tokens into text; the round as counted, cut where a stop string ended the reply."""
         said: list[tuple[str, Span]] = []
+        done = step.round
         for at, token in enumerate(step.tokens):
             if self._session.model.vocab.is_eog(token):
                 break
-            kept = at < step.accepted
-            span = Span("", step.drafter, at + 1, step.verified, step.round.number) if kept else Span("")
+            kept = at < done.accepted
+            span = Span("", done.drafter, at + 1, done.verified, done.number) if kept else Span("")
             said += stream.push(self._piece(token), span)
             if stream.stopped and at + 1 < len(step.tokens):
                 self._text(said, emit)
                 count = at + 1
-                return replace(step.round, proposed=count, verified=count, accepted=count, yielded=count)
+                return replace(done, proposed=count, verified=count, accepted=count, yielded=count)
         self._text(said, emit)
-        return step.round
+        return done
 
     def _piece(self, token: int) -> bytes:
         return self._session.model.vocab.piece(token, special=token in self._session.shown)

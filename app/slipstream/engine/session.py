@@ -112,7 +112,7 @@ class Session:
         self.drafters = tuple(drafter for make in MAKERS if (drafter := make(parts)) is not None)
         self.pace = PaceController(self._record(), Speculation(), settings.max_draft)
         self._make_template()
-        self._profile(report("profile", 0.95, 0.05), abort)
+        self._profile(report("profile", 0.95, 0.05))
         self.save()
         if abort.is_set():
             raise errors.Cancelled("Loading was stopped.")
@@ -185,7 +185,7 @@ class Session:
         least = -1 if key == "penalty_last_n" else 0  # −1: the whole context
         return value if np.isfinite(value) and value >= least else default
 
-    def _profile(self, tell: Callable[[float], None], abort: threading.Event) -> None:
+    def _profile(self, tell: Callable[[float], None]) -> None:
         """Measure what a few row counts and draft steps cost, so that a first reply can already be paced."""
         rows = self.pace.profile_rows()
         sample = [5 + i % max(1, self.model.vocab.n_tokens - 6) for i in range(72)]

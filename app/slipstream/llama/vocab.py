@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from typing import Any
 
 import llama_cpp
@@ -75,7 +74,3 @@ def mismatch(target: Vocab, draft: Vocab) -> str:
             ours, theirs = target.special_text(token), draft.special_text(token)
             return f"their vocabularies differ from token {token} on: “{ours}” and “{theirs}”"
     return ""
-
-
-def pieces(vocab: Vocab, tokens: Sequence[int], special: bool = False) -> bytes:
-    return b"".join(vocab.piece(token, special) for token in tokens)
